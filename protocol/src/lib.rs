@@ -1,0 +1,41 @@
+//! What Idlewild's peers say to each other.
+//!
+//! ```text
+//! connection --> hello (who are you, may you be here) --> control (heartbeats, digests, election, placement)
+//!                                                    \--> job     (one request: start, tokens, finish)
+//! ```
+//!
+//! This crate holds types, their bytes and their limits, and nothing that acts: no sockets, no clocks, no files.
+//! Every message type names the most bytes it may take ([`Message::MAX_BYTES`]); a decoder checks it before it allocates.
+//!
+//! Deliberately absent: libp2p (a [`PeerId`] is an Ed25519 key, printed as libp2p prints it), and the messages between
+//! an agent and its engine child, which never leave a machine.
+
+mod codec;
+mod control;
+mod digest;
+mod hello;
+mod ids;
+mod job;
+mod member;
+mod model;
+mod version;
+
+pub use codec::{DecodeError, EncodeError, FRAME_HEADER_BYTES, Message, frame, frame_len};
+pub use control::{
+    Ballot, ControlMessage, DepartureCause, DigestVersion, ElectionMessage, MAX_DIGESTS_PER_MESSAGE,
+    MAX_EXCLUDED_PEERS, MAX_TERMS_PER_PLAN, MAX_VERSIONS_PER_MESSAGE, PeerTerms, PlaceOutcome, PlaceReply,
+    PlaceRequest, Unfit,
+};
+pub use digest::{
+    CoordinatorView, Digest, HORIZONS_S, MAX_DIGEST_BYTES, MAX_MODELS_PER_DIGEST, MAX_PAIRS_PER_DIGEST, ModelLoad,
+    PairRate, PeerState, QuantisedSurvival, SignedDigest,
+};
+pub use hello::{Credential, Hello, HelloReply, Refusal};
+pub use ids::{BootId, Epoch, IdError, ModelId, PeerId, RequestId, SwarmId, Term, TokenId};
+pub use job::{FinishReason, JobEvent, JobFailure, JobInput, JobRequest, JobStart, Sampling};
+pub use member::{
+    Certificate, CertificateChain, MemberError, Role, TICKET_PREFIX, Ticket, TicketId, TicketSecret, verify_signature,
+};
+pub use model::{MAX_NAME_BYTES, ModelInfo};
+pub use version::{Protocol, Version, VersionRange, negotiate};
