@@ -3,13 +3,16 @@
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
-use crate::{BootId, Message, ModelId, PeerId, RequestId, SignedDigest, Term};
+use crate::{BootId, Message, ModelId, ModelInfo, PeerId, RequestId, SignedDigest, Term};
 
 /// Digests that one answer of anti-entropy may carry.
 pub const MAX_DIGESTS_PER_MESSAGE: usize = 64;
 
 /// Digest versions that one round of anti-entropy may name.
 pub const MAX_VERSIONS_PER_MESSAGE: usize = 512;
+
+/// Models that a peer may name to another: what fits a message with the longest of names, and some.
+pub const MAX_MODELS_PER_MESSAGE: usize = 128;
 
 /// Peers that a placement may exclude.
 pub const MAX_EXCLUDED_PEERS: usize = 32;
@@ -51,6 +54,8 @@ pub enum ControlMessage {
         /// Milliseconds until it stops.
         notice_ms: u32,
     },
+    /// What the sender's own models are called (a digest names them by hash): after connecting, and when they change.
+    Models(Vec<ModelInfo>),
 }
 
 impl Message for ControlMessage {
@@ -62,6 +67,7 @@ impl Message for ControlMessage {
             Self::Digests(list) => list.len() <= MAX_DIGESTS_PER_MESSAGE,
             Self::Place(request) => request.is_valid(),
             Self::Placed(reply) => reply.is_valid(),
+            Self::Models(list) => list.len() <= MAX_MODELS_PER_MESSAGE && list.iter().all(ModelInfo::is_valid),
             Self::Ping { .. }
             | Self::Pong { .. }
             | Self::Digest(_)

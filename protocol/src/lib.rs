@@ -24,8 +24,8 @@ mod version;
 pub use codec::{DecodeError, EncodeError, FRAME_HEADER_BYTES, Message, frame, frame_len};
 pub use control::{
     Ballot, ControlMessage, DepartureCause, DigestVersion, ElectionMessage, MAX_DIGESTS_PER_MESSAGE,
-    MAX_EXCLUDED_PEERS, MAX_TERMS_PER_PLAN, MAX_VERSIONS_PER_MESSAGE, PeerTerms, PlaceOutcome, PlaceReply,
-    PlaceRequest, Unfit,
+    MAX_EXCLUDED_PEERS, MAX_MODELS_PER_MESSAGE, MAX_TERMS_PER_PLAN, MAX_VERSIONS_PER_MESSAGE, PeerTerms, PlaceOutcome,
+    PlaceReply, PlaceRequest, Unfit,
 };
 pub use digest::{
     CoordinatorView, Digest, HORIZONS_S, MAX_DIGEST_BYTES, MAX_MODELS_PER_DIGEST, MAX_PAIRS_PER_DIGEST, ModelLoad,
