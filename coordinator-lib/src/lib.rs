@@ -1,1 +1,14 @@
-//! Placeholder.
+//! What an Idlewild peer decides, apart from what it does: hazards, expected cost, placement and migration.
+//!
+//! ```text
+//! sessions --> hazard --> cost --> policy
+//! ```
+//!
+//! Pure and sans-I/O: time, seeds and measurements are arguments, so that the same call gives the same answer in the
+//! agent, in a test and in a simulation. Arrows point one way: `hazard` <- `cost` <- `policy` <- coordinator.
+//!
+//! Deliberately absent: clocks, threads, files, sockets, the environment, and anything whose order hangs on a hash seed.
+
+pub mod cost;
+pub mod hazard;
+pub mod policy;

@@ -1,0 +1,1 @@
+//! What running a request on a peer is expected to cost.

@@ -1,0 +1,1 @@
+//! How long a peer is expected to stay.

@@ -1,0 +1,1 @@
+//! Where a request runs, and when it moves.
