@@ -10,14 +10,20 @@ use bincode::{Decode, Encode};
 /// Bytes before a frame's body: its length, little endian.
 pub const FRAME_HEADER_BYTES: usize = 4;
 
-/// A message cannot be written: it is larger than its kind may be. A bug of ours, not of a peer.
+/// A message cannot be written. A bug of ours, not of a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("message of {size} bytes is larger than the {limit} its kind may take")]
-pub struct EncodeError {
-    /// Bytes that it would take (0 where bincode gave up before it knew).
-    pub size: usize,
-    /// Bytes that it may take.
-    pub limit: usize,
+pub enum EncodeError {
+    /// It takes more bytes than its kind may.
+    #[error("message of {size} bytes is larger than the {limit} its kind may take")]
+    TooLong {
+        /// Bytes that it would take.
+        size: usize,
+        /// Bytes that it may take.
+        limit: usize,
+    },
+    /// A field is outside the range that its documentation gives: every reader would refuse it.
+    #[error("a field is out of range")]
+    OutOfRange,
 }
 
 /// Bytes are not a message of the kind expected. Small and `Copy`, since a bad peer decides how many there are.
@@ -40,6 +46,9 @@ pub enum DecodeError {
     /// A field is outside the range that its documentation gives.
     #[error("a field is out of range")]
     OutOfRange,
+    /// Well formed, but not signed by the peer that it names.
+    #[error("the signature is not of the peer that the message names")]
+    BadSignature,
 }
 
 /// A kind of message: its limit, and the check that bincode cannot make.
@@ -54,11 +63,8 @@ pub trait Message: Encode + Decode<()> + Sized {
 
     /// The body's bytes.
     fn to_bytes(&self) -> Result<Vec<u8>, EncodeError> {
-        let bytes =
-            bincode::encode_to_vec(self, plain()).map_err(|_| EncodeError { size: 0, limit: Self::MAX_BYTES })?;
-        if bytes.len() > Self::MAX_BYTES {
-            return Err(EncodeError { size: bytes.len(), limit: Self::MAX_BYTES });
-        }
+        let mut bytes = Vec::new();
+        append(self, &mut bytes)?;
         Ok(bytes)
     }
 
@@ -67,11 +73,7 @@ pub trait Message: Encode + Decode<()> + Sized {
         if bytes.len() > Self::MAX_BYTES {
             return Err(DecodeError::TooLong { size: bytes.len(), limit: Self::MAX_BYTES });
         }
-        let (message, read): (Self, usize) = if bytes.len() <= SMALL {
-            decode(bytes, plain().with_limit::<SMALL>())
-        } else {
-            decode(bytes, plain().with_limit::<LARGE>())
-        }?;
+        let (message, read): (Self, usize) = decode(bytes)?;
         if read < bytes.len() {
             return Err(DecodeError::Trailing(bytes.len() - read));
         }
@@ -79,30 +81,57 @@ pub trait Message: Encode + Decode<()> + Sized {
     }
 }
 
-/// bincode's limit for bodies of up to 64 KiB: every control message, nearly every other.
-const SMALL: usize = 64 * 1024;
+/// Bytes of memory that a byte on the wire may turn into: a token id takes 4, and as little as 1 on the wire.
+const MEMORY_PER_WIRE_BYTE: usize = 4;
 
-/// bincode's limit for the rest: what the largest kind of message may take.
-const LARGE: usize = 4 * 1024 * 1024;
+/// Bytes of memory beside that: the fixed fields of the largest message, and the headers of short lists of strings.
+const MEMORY_BESIDE: usize = 4 * 1024;
+
+/// bincode's limit is a constant of its type, in bytes of memory claimed: the smallest step that suits the body is used.
+const STEPS: [usize; 4] = [8 << 10, 64 << 10, 1 << 20, 9 << 20];
 
 fn plain() -> config::Configuration {
     config::standard()
 }
 
-fn decode<M: Decode<()>>(bytes: &[u8], config: impl Config) -> Result<(M, usize), DecodeError> {
+/// Decodes with a limit on memory in proportion to the body, so that a short frame never makes a large allocation.
+fn decode<M: Decode<()>>(bytes: &[u8]) -> Result<(M, usize), DecodeError> {
+    let needed = bytes.len() * MEMORY_PER_WIRE_BYTE + MEMORY_BESIDE;
+    match STEPS.iter().position(|step| needed <= *step) {
+        Some(0) => decode_with(bytes, plain().with_limit::<{ STEPS[0] }>()),
+        Some(1) => decode_with(bytes, plain().with_limit::<{ STEPS[1] }>()),
+        Some(2) => decode_with(bytes, plain().with_limit::<{ STEPS[2] }>()),
+        Some(_) => decode_with(bytes, plain().with_limit::<{ STEPS[3] }>()),
+        None => Err(DecodeError::TooLong { size: bytes.len(), limit: STEPS[3] / MEMORY_PER_WIRE_BYTE }),
+    }
+}
+
+fn decode_with<M: Decode<()>>(bytes: &[u8], config: impl Config) -> Result<(M, usize), DecodeError> {
     bincode::decode_from_slice(bytes, config).map_err(|_| DecodeError::Malformed)
+}
+
+/// Appends a message's body to `bytes`; gives its length.
+fn append<M: Message>(message: &M, bytes: &mut Vec<u8>) -> Result<usize, EncodeError> {
+    if !message.is_valid() {
+        return Err(EncodeError::OutOfRange);
+    }
+    let limit = M::MAX_BYTES;
+    // Memory takes every byte; bincode's other reasons (a borrowed `RefCell`, a poisoned lock) do not occur in our types.
+    let size = bincode::encode_into_std_write(message, bytes, plain()).map_err(|_| EncodeError::OutOfRange)?;
+    if size > limit { Err(EncodeError::TooLong { size, limit }) } else { Ok(size) }
 }
 
 /// A whole frame: header and body.
 pub fn frame<M: Message>(message: &M) -> Result<Vec<u8>, EncodeError> {
-    let body = message.to_bytes()?;
-    let mut bytes = Vec::with_capacity(FRAME_HEADER_BYTES + body.len());
-    bytes.extend_from_slice(&(body.len() as u32).to_le_bytes());
-    bytes.extend_from_slice(&body);
+    let mut bytes = vec![0; FRAME_HEADER_BYTES];
+    let size = append(message, &mut bytes)?;
+    bytes[..FRAME_HEADER_BYTES].copy_from_slice(&(size as u32).to_le_bytes());
     Ok(bytes)
 }
 
 /// The length of the body that follows `header`, if this kind of message may be that long.
+///
+/// To be asked before a byte of the body is read or room for it is made.
 pub fn frame_len<M: Message>(header: [u8; FRAME_HEADER_BYTES]) -> Result<usize, DecodeError> {
     let size = u32::from_le_bytes(header) as usize;
     if size > M::MAX_BYTES {

@@ -64,16 +64,14 @@ impl Message for ControlMessage {
     fn is_valid(&self) -> bool {
         match self {
             Self::Versions(list) => list.len() <= MAX_VERSIONS_PER_MESSAGE,
-            Self::Digests(list) => list.len() <= MAX_DIGESTS_PER_MESSAGE,
+            Self::Digest(digest) => digest.is_short(),
+            Self::Digests(list) => list.len() <= MAX_DIGESTS_PER_MESSAGE && list.iter().all(SignedDigest::is_short),
             Self::Place(request) => request.is_valid(),
             Self::Placed(reply) => reply.is_valid(),
             Self::Models(list) => list.len() <= MAX_MODELS_PER_MESSAGE && list.iter().all(ModelInfo::is_valid),
-            Self::Ping { .. }
-            | Self::Pong { .. }
-            | Self::Digest(_)
-            | Self::Unchanged(_)
-            | Self::Election(_)
-            | Self::Goodbye { .. } => true,
+            Self::Ping { .. } | Self::Pong { .. } | Self::Unchanged(_) | Self::Election(_) | Self::Goodbye { .. } => {
+                true
+            }
         }
     }
 }
@@ -211,7 +209,8 @@ pub enum PlaceOutcome {
     Nowhere,
 }
 
-/// What running the request on one peer would cost. E = T + L, T = wait + service.
+/// What running the request on one peer would cost. E = T + L, T = wait + service. Numbers are finite, 0 where there is
+/// none to give.
 #[derive(Debug, Clone, Copy, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct PeerTerms {
     /// The peer.

@@ -3,7 +3,7 @@
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
-use crate::{BootId, DepartureCause, Message, ModelId, PeerId, Term, verify_signature};
+use crate::{BootId, DecodeError, DepartureCause, EncodeError, Message, ModelId, PeerId, Term, verify_signature};
 
 /// Seconds from now at which a digest states the survival of its peer's session: 16, log-spaced, 5 s to 24 h.
 pub const HORIZONS_S: [f64; 16] = [
@@ -14,10 +14,14 @@ pub const HORIZONS_S: [f64; 16] = [
 /// The most bytes of a signed digest on the wire; at 1 Hz it bounds what gossip costs.
 pub const MAX_DIGEST_BYTES: usize = 512;
 
+/// Bytes of a signed digest that are not the digest: its length (3 bytes from 251 on) and the signature.
+const SIGNATURE_OVERHEAD_BYTES: usize = 3 + 64;
+
 /// Models that a digest names: those loaded first, then those on disk.
 pub const MAX_MODELS_PER_DIGEST: usize = 4;
 
-/// Pairwise rates that a digest names: the peer's best-known links.
+/// Pairwise rates that a digest names: the peer's best-known links. Where numbers are long and models many, fewer fit
+/// in [`MAX_DIGEST_BYTES`]; signing drops the last ones ([`SignedDigest::sign`]).
 pub const MAX_PAIRS_PER_DIGEST: usize = 6;
 
 /// Smallest cumulative hazard that has a code of its own; below it a survival reads as certain.
@@ -29,13 +33,14 @@ const MAX_CUMULATIVE_HAZARD: f64 = 20.0;
 /// A survival function at [`HORIZONS_S`], each as one byte.
 ///
 /// The byte codes the cumulative hazard H = -ln S on a log scale: 0 is H = 0, code k is 1e-5 * r^(k-1) with r chosen so
-/// that 255 is H = 20. The relative error of H is at most 2.9 %, hence of a small leave probability too, and the
-/// absolute error of S at most 0.011. Codes never decrease along the horizons.
+/// that 255 is H = 20. From H = 1e-5 to 20 its relative error is at most 2.9 %, hence that of a small leave probability
+/// too; everywhere the absolute error of S is at most 0.011. Codes never decrease along the horizons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 pub struct QuantisedSurvival(pub [u8; HORIZONS_S.len()]);
 
 impl QuantisedSurvival {
-    /// The codes of `survival(t)` in seconds from now; values outside [0, 1] are clamped, and a rise is levelled.
+    /// The codes of `survival(t)` in seconds from now; values outside [0, 1] are clamped, a rise is levelled, and what is
+    /// not a number reads as certain to leave: to overestimate a hazard is cheap, to underestimate it is not.
     pub fn of(survival: impl Fn(f64) -> f64) -> Self {
         let mut codes = [0_u8; HORIZONS_S.len()];
         let mut least = 0;
@@ -67,7 +72,10 @@ fn log_step() -> f64 {
 }
 
 fn encode_hazard(hazard: f64) -> u8 {
-    if hazard.is_nan() || hazard < MIN_CUMULATIVE_HAZARD / 2.0 {
+    if hazard.is_nan() {
+        return u8::MAX;
+    }
+    if hazard < MIN_CUMULATIVE_HAZARD / 2.0 {
         return 0;
     }
     let steps = (hazard / MIN_CUMULATIVE_HAZARD).ln() / log_step();
@@ -161,7 +169,7 @@ pub struct Digest {
     pub up_bytes_per_s: u64,
     /// Bytes a second that it can receive; 0 where nothing was measured.
     pub down_bytes_per_s: u64,
-    /// Its best-known links (at most [`MAX_PAIRS_PER_DIGEST`]).
+    /// Its best-known links, those that matter most first (at most [`MAX_PAIRS_PER_DIGEST`]).
     pub pairs: Vec<PairRate>,
     /// Who it believes leads.
     pub coordinator: Option<CoordinatorView>,
@@ -175,7 +183,7 @@ impl Digest {
 }
 
 impl Message for Digest {
-    const MAX_BYTES: usize = MAX_DIGEST_BYTES;
+    const MAX_BYTES: usize = MAX_DIGEST_BYTES - SIGNATURE_OVERHEAD_BYTES;
 
     fn is_valid(&self) -> bool {
         let rates_are_finite = |m: &ModelLoad| [m.decode_tps, m.prefill_tps].iter().all(|r| r.is_finite() && *r >= 0.0);
@@ -197,31 +205,48 @@ pub struct SignedDigest {
 const SIGNATURE_DOMAIN: &[u8] = b"idlewild/digest/1\0";
 
 impl SignedDigest {
-    /// Signs with `sign`, which must use the key of `digest.peer`. None where the digest is too large: a bug of ours.
-    pub fn sign(digest: &Digest, sign: impl FnOnce(&[u8]) -> [u8; 64]) -> Result<Self, crate::EncodeError> {
-        let bytes = digest.to_bytes()?;
+    /// Signs with `sign`, which must use the key of `digest.peer`.
+    ///
+    /// Where the digest would pass [`MAX_DIGEST_BYTES`], its last pairs are left out; all else always fits.
+    pub fn sign(digest: &Digest, sign: impl FnOnce(&[u8]) -> [u8; 64]) -> Result<Self, EncodeError> {
+        let bytes = bytes_within_limit(digest)?;
         let signature = sign(&Self::signed_bytes(&bytes));
         Ok(Self { bytes, signature })
     }
 
     /// The digest, if it is well formed and signed by the peer that it names.
-    pub fn verify(&self) -> Result<Digest, crate::DecodeError> {
+    pub fn verify(&self) -> Result<Digest, DecodeError> {
         let digest = Digest::from_bytes(&self.bytes)?;
         if verify_signature(&digest.peer.0, &Self::signed_bytes(&self.bytes), &self.signature) {
             Ok(digest)
         } else {
-            Err(crate::DecodeError::OutOfRange)
+            Err(DecodeError::BadSignature)
         }
     }
 
-    /// Bytes on the wire, length prefixes included (at most 3 more than shown here).
+    /// Bytes of digest and signature; its length takes up to 3 more on the wire.
     pub fn size_bytes(&self) -> usize {
         self.bytes.len() + self.signature.len()
+    }
+
+    /// Whether it is short enough to be a digest; asked before anything is verified or kept.
+    pub(crate) fn is_short(&self) -> bool {
+        self.bytes.len() <= Digest::MAX_BYTES
     }
 
     fn signed_bytes(bytes: &[u8]) -> Vec<u8> {
         [SIGNATURE_DOMAIN, bytes].concat()
     }
+}
+
+/// The digest's bytes, without its last pairs where they would not fit.
+fn bytes_within_limit(digest: &Digest) -> Result<Vec<u8>, EncodeError> {
+    let mut bytes = digest.to_bytes();
+    let mut shorter = digest.clone();
+    while matches!(bytes, Err(EncodeError::TooLong { .. })) && shorter.pairs.pop().is_some() {
+        bytes = shorter.to_bytes();
+    }
+    bytes
 }
 
 impl core::fmt::Debug for SignedDigest {

@@ -11,13 +11,15 @@
 //! of no use; what the nonces bind is the ticket's proof. The swarm's id never travels before the other side has shown
 //! that it knows it.
 
+use bincode::de::Decoder;
+use bincode::error::DecodeError;
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
 use crate::{BootId, CertificateChain, Message, PeerId, Protocol, SwarmId, TicketId, VersionRange};
 
 /// What both sides say first.
-#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[derive(Debug, Clone, PartialEq, Eq, Encode)]
 pub struct Hello {
     /// Drawn for this connection.
     pub nonce: [u8; 32],
@@ -25,8 +27,26 @@ pub struct Hello {
     pub swarm_tag: [u8; 32],
     /// Which life of the sender's process.
     pub boot: BootId,
-    /// What it speaks, in the order of [`Protocol::ALL`] (a later build may name more).
+    /// What it speaks, in the order of [`Protocol::ALL`]. A later build may name protocols that this one does not know:
+    /// they are skipped when read.
     pub versions: Vec<(Protocol, VersionRange)>,
+}
+
+/// Protocols that a hello may name: what there are, and room for those of later builds.
+const MAX_PROTOCOLS: usize = 16;
+
+/// By hand, so that a protocol that only later builds know is skipped and not an unknown variant.
+impl<C> Decode<C> for Hello {
+    fn decode<D: Decoder<Context = C>>(decoder: &mut D) -> Result<Self, DecodeError> {
+        let (nonce, swarm_tag, boot) = Decode::decode(decoder)?;
+        let named: Vec<(u32, VersionRange)> = Decode::decode(decoder)?;
+        if named.len() > MAX_PROTOCOLS {
+            return Err(DecodeError::LimitExceeded);
+        }
+        let versions =
+            named.into_iter().filter_map(|(code, range)| Some((Protocol::from_code(code)?, range))).collect();
+        Ok(Self { nonce, swarm_tag, boot, versions })
+    }
 }
 
 impl Hello {
@@ -55,7 +75,7 @@ impl Message for Hello {
     const MAX_BYTES: usize = 256;
 
     fn is_valid(&self) -> bool {
-        self.versions.len() <= 16
+        self.versions.len() <= MAX_PROTOCOLS
     }
 }
 
@@ -75,6 +95,13 @@ pub enum Credential {
 
 impl Message for Credential {
     const MAX_BYTES: usize = CertificateChain::MAX_BYTES + 16;
+
+    fn is_valid(&self) -> bool {
+        match self {
+            Self::Member(chain) => chain.is_valid(),
+            Self::Newcomer { .. } => true,
+        }
+    }
 }
 
 /// What the listener answers.
@@ -93,6 +120,15 @@ pub enum HelloReply {
 
 impl Message for HelloReply {
     const MAX_BYTES: usize = 2 * CertificateChain::MAX_BYTES + 16;
+
+    fn is_valid(&self) -> bool {
+        match self {
+            Self::Welcome { listener, newcomer } => {
+                listener.is_valid() && newcomer.as_ref().is_none_or(CertificateChain::is_valid)
+            }
+            Self::Refused(_) => true,
+        }
+    }
 }
 
 /// Why a peer is not let in. Says as much as its user needs and nothing about the swarm.

@@ -13,6 +13,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::{DepartureCause, Epoch, Message, ModelId, RequestId, TokenId};
 
+/// Texts that may end an answer.
+pub const MAX_STOPS: usize = 16;
+
+/// Bytes of a text that ends an answer.
+pub const MAX_STOP_BYTES: usize = 256;
+
+/// Bytes of text that one event may carry: what one token adds, with all that was held back before it.
+pub const MAX_TEXT_BYTES: usize = 64 * 1024;
+
+/// Bytes of the words in a failure; what is longer is cut by [`JobFailure::clipped`].
+pub const MAX_FAILURE_BYTES: usize = 1024;
+
 /// What the origin says, version 1.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub enum JobRequest {
@@ -48,14 +60,14 @@ pub struct JobStart {
     pub sampling: Sampling,
     /// Most tokens of output, those that exist already included.
     pub max_tokens: u32,
-    /// Texts that end the answer (at most 16 of at most 256 bytes).
+    /// Texts that end the answer (at most [`MAX_STOPS`] of at most [`MAX_STOP_BYTES`], none empty).
     pub stop: Vec<String>,
 }
 
 impl JobStart {
     fn is_valid(&self) -> bool {
-        self.stop.len() <= 16
-            && self.stop.iter().all(|s| !s.is_empty() && s.len() <= 256)
+        self.stop.len() <= MAX_STOPS
+            && self.stop.iter().all(|s| !s.is_empty() && s.len() <= MAX_STOP_BYTES)
             && self.max_tokens > 0
             && self.sampling.is_valid()
     }
@@ -192,6 +204,14 @@ pub enum JobEvent {
 
 impl Message for JobEvent {
     const MAX_BYTES: usize = 1024 * 1024;
+
+    fn is_valid(&self) -> bool {
+        match self {
+            Self::Token { text, .. } | Self::Finished { text, .. } => text.len() <= MAX_TEXT_BYTES,
+            Self::Failed { failure, .. } => failure.words().is_none_or(|words| words.len() <= MAX_FAILURE_BYTES),
+            Self::Accepted { .. } | Self::Prefilled { .. } | Self::Leaving { .. } => true,
+        }
+    }
 }
 
 impl JobEvent {
@@ -245,4 +265,22 @@ pub enum JobFailure {
     /// The worker takes no work (its owner is there), or takes no more.
     #[error("the worker is leaving")]
     Leaving,
+}
+
+impl JobFailure {
+    /// The same with its words cut to [`MAX_FAILURE_BYTES`], so that it can be sent.
+    #[must_use]
+    pub fn clipped(mut self) -> Self {
+        if let Self::Model(words) | Self::BadInput(words) | Self::Engine(words) = &mut self {
+            words.truncate(words.floor_char_boundary(MAX_FAILURE_BYTES));
+        }
+        self
+    }
+
+    fn words(&self) -> Option<&str> {
+        match self {
+            Self::Model(words) | Self::BadInput(words) | Self::Engine(words) => Some(words),
+            Self::PromptTooLong { .. } | Self::Busy | Self::Leaving => None,
+        }
+    }
 }

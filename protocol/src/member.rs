@@ -25,6 +25,13 @@ pub enum Role {
     MayInvite,
 }
 
+impl Role {
+    /// Whether a member with this role may sign a certificate of `role`. The swarm's key may sign any.
+    fn may_issue(self, role: Self) -> bool {
+        self == Self::MayInvite && role == Self::Member
+    }
+}
+
 /// Why a certificate or a ticket does not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum MemberError {
@@ -40,7 +47,7 @@ pub enum MemberError {
     /// A signature is wrong, or the chain does not reach the swarm's key.
     #[error("its signature does not go back to the swarm's key")]
     BadSignature,
-    /// An issuer in the chain may not invite.
+    /// An issuer in the chain may not invite, or passed on the right to.
     #[error("its issuer may not invite")]
     IssuerMayNotInvite,
     /// The text of a ticket is not one.
@@ -117,7 +124,7 @@ impl CertificateChain {
                 return Err(MemberError::Expired);
             }
             let issuer = self.0.get(at + 1);
-            if issuer.is_some_and(|issuer| issuer.role != Role::MayInvite) {
+            if issuer.is_some_and(|issuer| !issuer.role.may_issue(certificate.role)) {
                 return Err(MemberError::IssuerMayNotInvite);
             }
             let key = issuer.map_or(swarm.0, |issuer| issuer.peer.0);
@@ -142,8 +149,15 @@ impl Message for CertificateChain {
 pub struct TicketId(pub [u8; 8]);
 
 /// What whoever holds a ticket knows. Never printed by `Debug`, never logged.
-#[derive(Clone, PartialEq, Eq, Encode, Decode)]
+#[derive(Clone, Eq, Encode, Decode)]
 pub struct TicketSecret(pub [u8; 32]);
+
+/// In constant time.
+impl PartialEq for TicketSecret {
+    fn eq(&self, other: &Self) -> bool {
+        blake3::Hash::from_bytes(self.0) == blake3::Hash::from_bytes(other.0)
+    }
+}
 
 impl fmt::Debug for TicketSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -170,7 +184,7 @@ pub struct Ticket {
     pub swarm: SwarmId,
     /// Who issued it and must be asked to redeem it.
     pub issuer: PeerId,
-    /// Where the issuer listens, as multiaddresses (at most 8).
+    /// Where the issuer listens, as multiaddresses (at most [`MAX_TICKET_ADDRESSES`]).
     pub addresses: Vec<String>,
     /// Which ticket.
     pub id: TicketId,
@@ -183,11 +197,20 @@ pub struct Ticket {
 /// What a ticket's text starts with.
 pub const TICKET_PREFIX: &str = "idlewild1";
 
+/// Addresses that a ticket may name.
+pub const MAX_TICKET_ADDRESSES: usize = 8;
+
+/// Bytes of a ticket's checksum, the first of its body's BLAKE3: a typo passes once in 4 billion.
+const CHECK_BYTES: usize = 4;
+
+/// Characters of the longest ticket: 8 for each 5 bytes of body and checksum. Longer text is not even decoded.
+const MAX_TICKET_CHARS: usize = TICKET_PREFIX.len() + (Ticket::MAX_BYTES + CHECK_BYTES).div_ceil(5) * 8;
+
 impl Message for Ticket {
     const MAX_BYTES: usize = 2048;
 
     fn is_valid(&self) -> bool {
-        self.addresses.len() <= 8
+        self.addresses.len() <= MAX_TICKET_ADDRESSES
     }
 }
 
@@ -195,7 +218,7 @@ impl fmt::Display for Ticket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bytes = self.to_bytes().map_err(|_| fmt::Error)?;
         let check = blake3::hash(&bytes);
-        let text = BASE32_NOPAD.encode(&[&bytes, &check.as_bytes()[..4]].concat()).to_ascii_lowercase();
+        let text = BASE32_NOPAD.encode(&[&bytes, &check.as_bytes()[..CHECK_BYTES]].concat()).to_ascii_lowercase();
         write!(f, "{TICKET_PREFIX}{text}")
     }
 }
@@ -204,10 +227,14 @@ impl FromStr for Ticket {
     type Err = MemberError;
 
     fn from_str(text: &str) -> Result<Self, MemberError> {
-        let text = text.trim().strip_prefix(TICKET_PREFIX).ok_or(MemberError::NotATicket)?;
+        let text = text.trim();
+        if text.len() > MAX_TICKET_CHARS {
+            return Err(MemberError::NotATicket);
+        }
+        let text = text.strip_prefix(TICKET_PREFIX).ok_or(MemberError::NotATicket)?;
         let bytes = BASE32_NOPAD.decode(text.to_ascii_uppercase().as_bytes()).map_err(|_| MemberError::NotATicket)?;
-        let (body, check) = bytes.split_last_chunk::<4>().ok_or(MemberError::NotATicket)?;
-        if blake3::hash(body).as_bytes()[..4] != check[..] {
+        let (body, check) = bytes.split_last_chunk::<CHECK_BYTES>().ok_or(MemberError::NotATicket)?;
+        if blake3::hash(body).as_bytes()[..CHECK_BYTES] != check[..] {
             return Err(MemberError::NotATicket);
         }
         Self::from_bytes(body).map_err(|_| MemberError::NotATicket)

@@ -32,8 +32,13 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// Every protocol that a hello names, in this order.
+    /// Every protocol that a hello names, in this order: each at the number that stands for it on the wire.
     pub const ALL: [Self; 3] = [Self::Control, Self::Job, Self::Bulk];
+
+    /// The protocol that a hello's number names; none where only later builds know it.
+    pub(crate) fn from_code(code: u32) -> Option<Self> {
+        Self::ALL.get(code as usize).copied()
+    }
 
     /// The versions that this build speaks.
     pub const fn supported(self) -> VersionRange {
