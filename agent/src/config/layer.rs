@@ -1,0 +1,295 @@
+//! From four sources to one [`Config`]: flags, environment, file, defaults, the stronger first.
+
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use toml::Value;
+
+use super::settings::{Config, KEYS, Key, Layer};
+
+/// Variables that begin as ours do and are no settings: read elsewhere, or set by tools around the agent.
+const NOT_SETTINGS: [&str; 2] = ["IDLEWILD_HOME", "IDLEWILD_TEST"];
+
+/// A longer `config.toml` is a mistake, not a configuration.
+const MAX_FILE_BYTES: u64 = 1024 * 1024;
+
+/// A setting is wrong. Nothing was started.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file is there and cannot be read.
+    #[error("could not read {path}")]
+    Read {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The file is not what it should be.
+    #[error("{path}:{line}: {key}: {message}\n{advice}")]
+    File {
+        /// Which file.
+        path: PathBuf,
+        /// Counted from 1.
+        line: usize,
+        /// The key, with its section where that is known.
+        key: String,
+        /// What is wrong.
+        message: String,
+        /// What to do.
+        advice: String,
+    },
+    /// A variable has a value of the wrong type.
+    #[error("{variable}: {message}\nhint: unset {variable}, or see `idlewild config default` for what {key} may be")]
+    Variable {
+        /// Which variable.
+        variable: String,
+        /// The key that it sets.
+        key: String,
+        /// What is wrong.
+        message: String,
+    },
+    /// A value is of the right type and out of range, whoever said it.
+    #[error("{key}: {message}")]
+    Range {
+        /// Which key.
+        key: &'static str,
+        /// What it may be.
+        message: String,
+    },
+}
+
+/// Where settings come from.
+#[derive(Debug, Clone)]
+pub struct Sources {
+    /// What the command line says.
+    pub flags: Layer,
+    /// The environment: names and values.
+    pub variables: Vec<(String, String)>,
+    /// `config.toml`, which need not exist.
+    pub file: PathBuf,
+}
+
+impl Sources {
+    /// Flags, the process's environment, and the user's file.
+    pub fn of_process(flags: Layer, file: PathBuf) -> Self {
+        let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        };
+        Self { flags, variables: std::env::vars_os().filter_map(text).collect(), file }
+    }
+}
+
+/// The settings, and remarks that the user should see (such as a variable that names no setting).
+pub fn resolve(sources: Sources) -> Result<(Config, Vec<String>), ConfigError> {
+    let file = read_file(&sources.file)?;
+    let (environment, remarks) = read_variables(&sources.variables)?;
+    let config = sources.flags.or(environment).or(file).with_defaults();
+    check_ranges(&config)?;
+    Ok((config, remarks))
+}
+
+fn read_file(path: &Path) -> Result<Layer, ConfigError> {
+    let failed = |source| ConfigError::Read { path: path.to_owned(), source };
+    match fs::metadata(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Layer::default()),
+        Err(e) => return Err(failed(e)),
+        Ok(about) if about.len() > MAX_FILE_BYTES => {
+            return Err(failed(io::Error::other("it is longer than 1 MiB")));
+        }
+        Ok(_) => {}
+    }
+    let text = fs::read_to_string(path).map_err(failed)?;
+    parse_file(path, &text)
+}
+
+fn parse_file(path: &Path, text: &str) -> Result<Layer, ConfigError> {
+    toml::from_str(text).map_err(|error| {
+        let (line, key) = place_of(text, error.span().map_or(0, |span| span.start));
+        let message = error.message().lines().collect::<Vec<_>>().join(", ");
+        let advice = advice_for(&message);
+        ConfigError::File { path: path.to_owned(), line, key, message, advice }
+    })
+}
+
+fn advice_for(message: &str) -> String {
+    let todo = if message.starts_with("unknown field") {
+        "remove the key or correct its name"
+    } else {
+        "correct the value, or remove the line for the default"
+    };
+    format!("hint: {todo}; `idlewild config default` prints every key with its meaning")
+}
+
+/// The line (from 1) of a byte offset, and the key that governs it: `section.key` as far as the lines tell.
+fn place_of(text: &str, offset: usize) -> (usize, String) {
+    let before = text.get(..offset).unwrap_or(text);
+    let line = before.matches('\n').count();
+    let lines: Vec<&str> = text.lines().take(line + 1).collect();
+    let section = lines.iter().rev().find_map(|l| l.trim().strip_prefix('[')?.split(']').next());
+    let key = lines
+        .iter()
+        .rev()
+        .take_while(|l| !l.trim_start().starts_with('[') || l.contains('='))
+        .find_map(|l| Some(l.split_once('=')?.0.trim()));
+    let name = [section, key].into_iter().flatten().collect::<Vec<_>>().join(".");
+    (line + 1, if name.is_empty() { "(no key)".to_owned() } else { name })
+}
+
+fn read_variables(variables: &[(String, String)]) -> Result<(Layer, Vec<String>), ConfigError> {
+    let mut layer = Layer::default();
+    let mut remarks = Vec::new();
+    for (name, text) in variables.iter().filter(|(name, _)| name.starts_with("IDLEWILD_")) {
+        if let Some(key) = KEYS.iter().find(|key| key.variable() == *name) {
+            layer = layer.or(read_variable(key, text)?);
+        } else if !NOT_SETTINGS.iter().any(|known| name.starts_with(known)) {
+            remarks.push(format!("the environment variable {name} names no setting and is ignored"));
+        }
+    }
+    Ok((layer, remarks))
+}
+
+/// Reads a variable as TOML, as bare text, or as a list separated by commas: whichever the key's type takes.
+fn read_variable(key: &Key, text: &str) -> Result<Layer, ConfigError> {
+    let bare = Value::String(text.to_owned());
+    let list = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+    let list = Value::Array(list.map(|part| Value::String(part.to_owned())).collect());
+    let written = toml::from_str::<toml::Table>(&format!("v = {text}")).ok().and_then(|mut table| table.remove("v"));
+    let first = layer_of(key, written.clone().unwrap_or_else(|| bare.clone()));
+    first.clone().or_else(|_| layer_of(key, bare)).or_else(|_| layer_of(key, list)).or(first).map_err(|message| {
+        ConfigError::Variable {
+            variable: key.variable(),
+            key: format!("{}.{}", key.section, key.name),
+            message: format!("{message} (it is {text:?})"),
+        }
+    })
+}
+
+fn layer_of(key: &Key, value: Value) -> Result<Layer, String> {
+    let section = toml::Table::from_iter([(key.name.to_owned(), value)]);
+    let table = toml::Table::from_iter([(key.section.to_owned(), Value::Table(section))]);
+    table.try_into().map_err(|e: toml::de::Error| e.message().to_owned())
+}
+
+/// The largest prompt a peer may be sent is 2 MiB with its frame; a body must leave room for what is added to it.
+const MAX_BODY_BYTES: u32 = 2_000_000;
+
+fn check_ranges(config: &Config) -> Result<(), ConfigError> {
+    let engine = &config.engine;
+    let rate = |tps: f32| tps.is_finite() && tps > 0.0;
+    let checks = [
+        ("api.max_body_bytes", (1024..=MAX_BODY_BYTES).contains(&config.api.max_body_bytes), "1024 to 2000000"),
+        ("api.max_requests", (1..=10_000).contains(&config.api.max_requests), "1 to 10000"),
+        ("swarm.listen", !config.swarm.listen.is_empty(), "at least one address"),
+        ("engine.threads", engine.threads <= 1024, "0 to 1024"),
+        ("engine.slots", (1..=64).contains(&engine.slots), "1 to 64"),
+        ("engine.context_tokens", (64..=1_048_576).contains(&engine.context_tokens), "64 to 1048576"),
+        ("engine.kv_tokens", engine.kv_tokens >= engine.context_tokens, "at least engine.context_tokens"),
+        ("engine.kv_tokens", engine.kv_tokens <= 16_777_216, "at most 16777216"),
+        ("engine.fake_prefill_tps", rate(engine.fake_prefill_tps), "a number above 0"),
+        ("engine.fake_decode_tps", rate(engine.fake_decode_tps), "a number above 0"),
+    ];
+    match checks.into_iter().find(|(_, fine, _)| !fine) {
+        None => Ok(()),
+        Some((key, _, may)) => Err(ConfigError::Range { key, message: format!("out of range (may be {may})") }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Backend, OwnerChoice};
+
+    fn file(text: &str) -> Result<Layer, String> {
+        parse_file(Path::new("config.toml"), text).map_err(|e| e.to_string())
+    }
+
+    fn resolved(flags: Layer, variables: &[(&str, &str)], text: &str) -> Result<(Config, Vec<String>), String> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("config.toml");
+        fs::write(&path, text).unwrap();
+        let variables = variables.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
+        resolve(Sources { flags, variables, file: path }).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn a_flag_beats_the_environment_beats_the_file_beats_the_default() {
+        let mut flags = Layer::default();
+        flags.api.port = Some(1);
+        let environment = [("IDLEWILD_API_PORT", "2"), ("IDLEWILD_SWARM_PORT", "2")];
+        let text = "[api]\nport = 3\nmax_requests = 3\n[swarm]\nport = 3\n";
+        let (config, _) = resolved(flags, &environment, text).unwrap();
+        assert_eq!((config.api.port, config.swarm.port, config.api.max_requests), (1, 2, 3));
+        assert_eq!(config.engine.slots, 4);
+    }
+
+    #[test]
+    fn no_file_and_no_variable_give_the_defaults() {
+        let sources = Sources { flags: Layer::default(), variables: vec![], file: "/nonexistent/config.toml".into() };
+        let (config, remarks) = resolve(sources).unwrap();
+        assert_eq!((config.api.port, config.swarm.port), (14353, 14354));
+        assert!(config.api.address.is_loopback());
+        assert_eq!(config.owner.source, OwnerChoice::Unattended);
+        assert!(remarks.is_empty());
+    }
+
+    #[test]
+    fn a_mistake_in_the_file_is_named_with_its_line_and_key() {
+        let cases = [
+            ("[api]\nprot = 1\n", "config.toml:2: api.prot: unknown field `prot`"),
+            ("[apu]\nport = 1\n", "config.toml:1: apu: unknown field `apu`"),
+            ("\n[api]\n\nport = \"x\"\n", "config.toml:4: api.port: invalid type: string \"x\", expected u16"),
+            ("[api]\nport = 70000\n", "config.toml:2: api.port: invalid value: integer `70000`"),
+            ("[swarm]\npeers = [\n  \"a\",\n  7,\n]\n", "config.toml:4: swarm.peers: invalid type: integer `7`"),
+            ("[engine]\nbackend = \"gpu\"\n", "config.toml:2: engine.backend: unknown variant `gpu`"),
+            ("[api]\nport = \n", "config.toml:2: api.port: "),
+        ];
+        for (text, expected) in cases {
+            let message = file(text).unwrap_err();
+            assert!(message.starts_with(expected), "{text:?} gave {message}");
+            assert!(message.contains("hint: "), "{message}");
+        }
+    }
+
+    #[test]
+    fn variables_take_every_type_and_name_themselves_when_wrong() {
+        let variables = [
+            ("IDLEWILD_SWARM_PEERS", "/ip4/1.2.3.4/udp/1/quic-v1, /ip4/1.2.3.5/udp/1/quic-v1"),
+            ("IDLEWILD_SWARM_MDNS", "false"),
+            ("IDLEWILD_SWARM_LISTEN", "127.0.0.1"),
+            ("IDLEWILD_ENGINE_BACKEND", "fake"),
+            ("IDLEWILD_ENGINE_FAKE_DECODE_TPS", "12.5"),
+            ("IDLEWILD_MODELS_DEFAULT", "17"),
+        ];
+        let (config, _) = resolved(Layer::default(), &variables, "").unwrap();
+        assert_eq!(config.swarm.peers.len(), 2);
+        assert_eq!(config.swarm.listen, [IpAddr::from([127, 0, 0, 1])]);
+        assert!(!config.swarm.mdns);
+        assert_eq!((config.engine.backend, config.engine.fake_decode_tps), (Backend::Fake, 12.5));
+        assert_eq!(config.models.default, "17");
+        let error = resolved(Layer::default(), &[("IDLEWILD_API_PORT", "many")], "").unwrap_err();
+        assert!(error.starts_with("IDLEWILD_API_PORT: ") && error.contains("api.port"), "{error}");
+    }
+
+    use std::net::IpAddr;
+
+    #[test]
+    fn a_variable_that_names_no_setting_is_remarked_on() {
+        let variables = [("IDLEWILD_API_PROT", "1"), ("IDLEWILD_HOME", "/h"), ("PATH", "/bin")];
+        let (_, remarks) = resolved(Layer::default(), &variables, "").unwrap();
+        assert_eq!(remarks, ["the environment variable IDLEWILD_API_PROT names no setting and is ignored"]);
+    }
+
+    #[test]
+    fn values_out_of_range_name_their_key() {
+        for (text, key) in [
+            ("[engine]\nslots = 0\n", "engine.slots"),
+            ("[engine]\nkv_tokens = 100\n", "engine.kv_tokens"),
+            ("[engine]\nfake_decode_tps = nan\n", "engine.fake_decode_tps"),
+            ("[swarm]\nlisten = []\n", "swarm.listen"),
+            ("[api]\nmax_body_bytes = 3000000\n", "api.max_body_bytes"),
+        ] {
+            let error = resolved(Layer::default(), &[], text).unwrap_err();
+            assert!(error.starts_with(key), "{text:?} gave {error}");
+        }
+    }
+}

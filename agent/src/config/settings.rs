@@ -1,0 +1,202 @@
+//! Every setting, once: its key in `config.toml`, its type, its default and what it means to the user.
+//!
+//! The environment variable of `api.port` is `IDLEWILD_API_PORT`, and so on for each key.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use serde::{Deserialize, Serialize};
+
+/// A key as the user sees it.
+#[derive(Debug, Clone, Copy)]
+pub struct Key {
+    /// The table in `config.toml`.
+    pub section: &'static str,
+    /// The key in that table.
+    pub name: &'static str,
+    /// What it means, a line an element.
+    pub about: &'static [&'static str],
+}
+
+impl Key {
+    /// The environment variable that sets it.
+    pub fn variable(&self) -> String {
+        format!("IDLEWILD_{}_{}", self.section, self.name).to_ascii_uppercase()
+    }
+}
+
+/// Declares the sections: for each a struct of values, one of optional values (a layer), and the keys' descriptions.
+macro_rules! settings {
+    ($(
+        #[doc = $about:literal]
+        $section:ident: $Values:ident, $Part:ident {
+            $( $(#[doc = $doc:literal])+ $key:ident: $type:ty = $default:expr, )+
+        }
+    )+) => {
+        $(
+            #[doc = $about]
+            #[derive(Debug, Clone, PartialEq, Serialize)]
+            pub struct $Values {
+                $( $(#[doc = $doc])+ pub $key: $type, )+
+            }
+
+            #[doc = concat!("What one source says about [`", stringify!($Values), "`].")]
+            #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+            #[serde(deny_unknown_fields, default)]
+            pub struct $Part {
+                $( $(#[doc = $doc])+ pub $key: Option<$type>, )+
+            }
+
+            impl $Part {
+                fn or(self, weaker: Self) -> Self {
+                    Self { $( $key: self.$key.or(weaker.$key), )+ }
+                }
+
+                fn with_defaults(self) -> $Values {
+                    $Values { $( $key: self.$key.unwrap_or_else(|| $default), )+ }
+                }
+            }
+        )+
+
+        /// Every setting, resolved. Written once at start, read by everyone.
+        #[derive(Debug, Clone, PartialEq, Serialize)]
+        pub struct Config {
+            $( #[doc = $about] pub $section: $Values, )+
+        }
+
+        /// What one source (flags, environment or file) says; what it does not mention is left to a weaker one.
+        #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+        #[serde(deny_unknown_fields, default)]
+        pub struct Layer {
+            $( #[doc = $about] pub $section: $Part, )+
+        }
+
+        impl Layer {
+            /// This layer, and where it says nothing, the weaker one.
+            #[must_use]
+            pub fn or(self, weaker: Self) -> Self {
+                Self { $( $section: self.$section.or(weaker.$section), )+ }
+            }
+
+            /// The settings, with defaults where no layer said anything. Ranges are not checked here.
+            pub fn with_defaults(self) -> Config {
+                Config { $( $section: self.$section.with_defaults(), )+ }
+            }
+        }
+
+        /// Every key, in the order of the default file.
+        pub const KEYS: &[Key] = &[
+            $($( Key { section: stringify!($section), name: stringify!($key), about: &[$($doc),+] }, )+)+
+        ];
+    };
+}
+
+settings! {
+    /// The HTTP API on this machine.
+    api: ApiSettings, ApiPart {
+        /// Address on which the API listens. Anything but a loopback address lets your network talk to it (with the
+        /// key only).
+        address: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST),
+        /// TCP port of the API. 0 takes any free one; `idlewild status` finds it.
+        port: u16 = 14353,
+        /// Longest request body, in bytes (1024 to 2000000).
+        max_body_bytes: u32 = 1_048_576,
+        /// Requests that this peer accepts at once from its clients (1 to 10000); more are told to come again.
+        max_requests: u32 = 256,
+    }
+    /// The conversation with other peers.
+    swarm: SwarmSettings, SwarmPart {
+        /// Port for other peers, the same number for UDP (QUIC) and TCP. 0 takes any free one: then others find this
+        /// peer by mDNS only.
+        port: u16 = 14354,
+        /// Addresses to listen on.
+        listen: Vec<IpAddr> = vec![IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)],
+        /// Whether to look for peers of this swarm on the local network by multicast.
+        mdns: bool = true,
+        /// Peers to connect to wherever they are: multiaddresses such as "/ip4/192.168.1.20/udp/14354/quic-v1".
+        peers: Vec<String> = Vec::new(),
+        /// Network interfaces that are never used; a name may end in *.
+        skip_interfaces: Vec<String> =
+            ["docker*", "br-*", "veth*", "virbr*", "cni*", "flannel*", "podman*", "lxc*"].map(str::to_owned).to_vec(),
+        /// If not empty, the only interfaces that are used; a name may end in *.
+        only_interfaces: Vec<String> = Vec::new(),
+        /// Whether tunnels (tun*, tap*, wg*, tailscale*, zt*, utun*) are used too.
+        tunnels: bool = true,
+    }
+    /// The engine that runs models, in a process of its own.
+    engine: EngineSettings, EnginePart {
+        /// "llama" runs models with llama.cpp. "fake" is for tests: it makes up text at the rates below.
+        backend: Backend = Backend::Llama,
+        /// Threads that compute (0 to 1024); 0 is one for each core.
+        threads: u16 = 0,
+        /// Requests that run at once (1 to 64).
+        slots: u16 = 4,
+        /// Longest context of one request, prompt and answer, in tokens (64 to 1048576). A model made for less has less.
+        context_tokens: u32 = 4096,
+        /// Room of all contexts together, in tokens (at least context_tokens). It costs memory as soon as a model is
+        /// loaded: 23 kB a token for a 135M model, 128 kB for many of 8B.
+        kv_tokens: u32 = 8192,
+        /// Seconds without work after which the engine's process ends and its memory is free (0 keeps it).
+        idle_stop_s: u32 = 600,
+        /// Fake backend: tokens of prompt a second.
+        fake_prefill_tps: f32 = 2000.0,
+        /// Fake backend: tokens of answer a second, for each request.
+        fake_decode_tps: f32 = 50.0,
+        /// Fake backend: milliseconds that loading takes.
+        fake_load_ms: u32 = 20,
+    }
+    /// The models on this machine.
+    models: ModelSettings, ModelPart {
+        /// The model that a request without one gets, by name or sha256. Empty: the only one there is, else none.
+        default: String = String::new(),
+        /// Where models are kept. Empty: "models" in the data directory.
+        directory: String = String::new(),
+    }
+    /// Whether the owner of this machine is there.
+    owner: OwnerSettings, OwnerPart {
+        /// "unattended": nothing watches the keyboard yet, so the owner counts as present and this machine takes no
+        /// work. "always_idle": the owner counts as away at all times (servers, spare machines).
+        /// "scripted": read from a file, for tests.
+        source: OwnerChoice = OwnerChoice::Unattended,
+        /// The scripted source's file. Empty: "owner-control" in the state directory.
+        script: String = String::new(),
+    }
+    /// What the agent writes about itself.
+    log: LogSettings, LogPart {
+        /// "error", "warn", "info", "debug" or "trace"; or directives such as "info,idlewild::origin=debug".
+        level: String = "info".to_owned(),
+        /// "text" for people, "json" for machines.
+        format: LogFormat = LogFormat::Text,
+    }
+}
+
+/// What computes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Backend {
+    /// llama.cpp.
+    Llama,
+    /// Made-up text at settable rates.
+    Fake,
+}
+
+/// What says whether the owner is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OwnerChoice {
+    /// Nothing: the owner counts as present.
+    Unattended,
+    /// The owner is away, always.
+    AlwaysIdle,
+    /// A file.
+    Scripted,
+}
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// For machines.
+    Json,
+}
