@@ -1,1 +1,24 @@
 //! How long a peer is expected to stay.
+//!
+//! The random variable is the length of an idle session: from when a peer begins to offer compute to its departure. A
+//! session that has not ended, or that we ended ourselves, is right-censored: it says "at least this long".
+//!
+//! ```text
+//! Session --> KaplanMeier --quantise--> QuantisedSurvival (in a digest) --> DigestCurve
+//!     \--> HazardLog (many peers: own curve, or the pooled one)
+//! ```
+//!
+//! Everything that weighs a departure does so through [`Survival`], and cannot tell an estimate made here from one that
+//! came in a digest. Deliberately absent: causes, covariates and the piecewise-constant model of `policy.md` section 3.
+
+mod digest_curve;
+mod kaplan_meier;
+mod log;
+mod session;
+mod survival;
+
+pub use digest_curve::{DigestCurve, quantise, quantise_sessions};
+pub use kaplan_meier::KaplanMeier;
+pub use log::{CurveSource, HazardLog, NodeHazard};
+pub use session::Session;
+pub use survival::{Hazard, Survival};

@@ -1,0 +1,59 @@
+//! T: how long a request takes if nobody leaves.
+
+use super::{PeerRates, Work};
+
+/// w: seconds before a request starts on a peer with `load_s` seconds of work, `own_load_s` of which are its own.
+pub fn wait_s(load_s: f64, own_load_s: f64) -> f64 {
+    (load_s - own_load_s).max(0.0)
+}
+
+/// Seconds of prefill and decoding. Infinite where a rate that is needed was never measured.
+pub fn service_s(rates: &PeerRates, work: &Work) -> f64 {
+    seconds(work.prefill_tokens, rates.prefill_tps) + seconds(work.remaining_tokens(), rates.decode_tps)
+}
+
+/// Seconds for `tokens` at a rate; none take none, at whatever rate.
+pub(super) fn seconds(tokens: u32, tokens_per_s: f64) -> f64 {
+    if tokens == 0 { 0.0 } else { f64::from(tokens) / tokens_per_s }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RATES: PeerRates = PeerRates {
+        decode_tps: 10.0,
+        prefill_tps: 100.0,
+        bandwidth_bps: 1e6,
+        kv_bytes_per_token: 1e4,
+        room_tokens: 4096,
+    };
+
+    #[test]
+    fn service_is_prefill_and_what_is_left_to_decode() {
+        let cases = [
+            ("fresh", Work::fresh(200, 50), 2.0 + 5.0),
+            ("decoding", Work::running(200, 50, 20), 3.0),
+            ("before its first token", Work::running(200, 50, 0), 2.0 + 5.0),
+            ("orphaned", Work::orphaned(200, 50, 20), 2.2 + 3.0),
+            ("overrun", Work::running(200, 50, 60), 0.0),
+        ];
+        for (name, work, expected_s) in cases {
+            assert!((service_s(&RATES, &work) - expected_s).abs() < 1e-12, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_rate_that_was_never_measured_takes_for_ever_and_only_where_it_is_needed() {
+        let unmeasured = PeerRates { prefill_tps: 0.0, ..RATES };
+        assert_eq!(service_s(&unmeasured, &Work::fresh(1, 0)), f64::INFINITY);
+        assert_eq!(service_s(&unmeasured, &Work::running(1, 20, 10)), 1.0);
+    }
+
+    #[test]
+    fn a_request_does_not_wait_for_itself_and_no_wait_is_negative() {
+        assert_eq!(wait_s(30.0, 10.0), 20.0);
+        assert_eq!(wait_s(10.0, 30.0), 0.0);
+        assert_eq!(wait_s(-5.0, 0.0), 0.0);
+    }
+}

@@ -1,0 +1,161 @@
+//! Survival as it travels in a digest.
+
+use idlewild_protocol::{HORIZONS_S, QuantisedSurvival};
+
+use super::{KaplanMeier, Session, Survival};
+
+/// The survival of one peer's present session from when its digest was made.
+///
+/// The cumulative hazard is linear from 0 to the first horizon and between horizons, and goes on at its last slope
+/// beyond 24 h: the hazard is constant on each piece. An age is the seconds since the digest was made.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DigestCurve {
+    /// Cumulative hazard at each of [`HORIZONS_S`], never falling.
+    cumulative: [f64; HORIZONS_S.len()],
+}
+
+/// A stretch of constant hazard.
+#[derive(Debug, Clone, Copy)]
+struct Piece {
+    from_s: f64,
+    to_s: f64,
+    /// Cumulative hazard at `from_s`.
+    cumulative: f64,
+    /// Departures a second.
+    rate: f64,
+}
+
+impl DigestCurve {
+    /// The curve of `survival`, as a digest carries it.
+    pub fn new(survival: &QuantisedSurvival) -> Self {
+        Self { cumulative: survival.cumulative_hazard() }
+    }
+
+    /// Seconds that the session is expected to last from `age_s` seconds after the digest, none counted beyond 24 h
+    /// after the digest.
+    pub fn expected_remaining_s(&self, age_s: f64) -> f64 {
+        let age_s = age_s.max(0.0);
+        let lost = self.cumulative_hazard(age_s);
+        (0..HORIZONS_S.len()).map(|at| self.piece(at).expected_after_s(age_s, lost)).sum()
+    }
+
+    /// The piece that ends at horizon `at`.
+    fn piece(&self, at: usize) -> Piece {
+        let (from_s, cumulative) = if at == 0 { (0.0, 0.0) } else { (HORIZONS_S[at - 1], self.cumulative[at - 1]) };
+        let rate = (self.cumulative[at] - cumulative) / (HORIZONS_S[at] - from_s);
+        Piece { from_s, to_s: HORIZONS_S[at], cumulative, rate }
+    }
+
+    fn cumulative_hazard(&self, t_s: f64) -> f64 {
+        let t_s = t_s.max(0.0);
+        let at = HORIZONS_S.partition_point(|&horizon_s| horizon_s <= t_s).min(HORIZONS_S.len() - 1);
+        let piece = self.piece(at);
+        piece.cumulative + piece.rate * (t_s - piece.from_s)
+    }
+}
+
+impl Piece {
+    /// The integral of exp(-(H(t) - `lost`)) over the part of the piece that is later than `age_s`.
+    fn expected_after_s(self, age_s: f64, lost: f64) -> f64 {
+        let from_s = self.from_s.max(age_s);
+        let length_s = self.to_s - from_s;
+        if length_s <= 0.0 {
+            return 0.0;
+        }
+        let survival = (lost - self.cumulative - self.rate * (from_s - self.from_s)).exp();
+        let decay = self.rate * length_s;
+        // (1 - e^-x) / x, which is 1 at 0.
+        let mean = if decay > 0.0 { -(-decay).exp_m1() / decay } else { 1.0 };
+        survival * length_s * mean
+    }
+}
+
+impl Survival for DigestCurve {
+    fn survival(&self, t_s: f64) -> f64 {
+        (-self.cumulative_hazard(t_s)).exp()
+    }
+
+    /// Exact where S(age) is too small to divide by.
+    fn conditional(&self, age_s: f64, t_s: f64) -> f64 {
+        (self.cumulative_hazard(age_s) - self.cumulative_hazard(age_s + t_s)).exp().min(1.0)
+    }
+}
+
+/// What a digest says of a session that has lasted `age_s` seconds and whose length follows `curve`.
+pub fn quantise(curve: &dyn Survival, age_s: f64) -> QuantisedSurvival {
+    QuantisedSurvival::of(|t_s| curve.conditional(age_s, t_s))
+}
+
+/// What a peer's digest says of its live session, `age_s` seconds old, given its sessions that are `over`.
+///
+/// The live session takes part in the fit, censored at its age: a session longer than every one before it would
+/// otherwise stand beyond the end of the curve, where a conditional survival is 1 for ever.
+pub fn quantise_sessions(over: &[Session], age_s: f64) -> QuantisedSurvival {
+    let all: Vec<Session> = over.iter().copied().chain([Session::censored(age_s)]).collect();
+    quantise(&KaplanMeier::fit(&all), age_s)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exponential(mean_s: f64) -> DigestCurve {
+        DigestCurve::new(&QuantisedSurvival::of(|t_s| (-t_s / mean_s).exp()))
+    }
+
+    #[test]
+    fn the_horizons_get_back_what_was_quantised() {
+        let quantised = QuantisedSurvival::of(|t_s| (-t_s / 700.0).exp());
+        let curve = DigestCurve::new(&quantised);
+        for (horizon_s, survival) in HORIZONS_S.into_iter().zip(quantised.survival()) {
+            assert!((curve.survival(horizon_s) - survival).abs() < 1e-12, "at {horizon_s}");
+        }
+    }
+
+    #[test]
+    fn cumulative_hazard_is_linear_from_zero_and_between_horizons_and_beyond() {
+        let curve = exponential(10_000.0);
+        let line = |from_s: f64, to_s: f64, part: f64| {
+            let (from, to) = (curve.cumulative_hazard(from_s), curve.cumulative_hazard(to_s));
+            let got = curve.cumulative_hazard(from_s + part * (to_s - from_s));
+            assert!((got - (from + part * (to - from))).abs() < 1e-12, "between {from_s} and {to_s}");
+        };
+        line(0.0, 5.0, 0.3);
+        line(905.8, 1735.0, 0.5);
+        line(44_720.0, 86_400.0, 3.0);
+        assert_eq!(curve.survival(0.0), 1.0);
+        assert_eq!(curve.survival(-1.0), 1.0);
+    }
+
+    #[test]
+    fn a_session_longer_than_all_before_is_not_immortal() {
+        let over = [Session::ended(60.0), Session::ended(120.0)];
+        let quantised = quantise_sessions(&over, 600.0);
+        let leaves = DigestCurve::new(&quantised).leave_probability(0.0, 128.9);
+        assert!((leaves - (1.0 - (-128.9_f64 / 90.0).exp())).abs() < 0.011, "{leaves}");
+    }
+
+    #[test]
+    fn the_expected_rest_of_an_exponential_session_is_its_mean() {
+        for mean_s in [60.0, 600.0, 3600.0] {
+            let rest_s = exponential(mean_s).expected_remaining_s(0.0);
+            assert!((rest_s / mean_s - 1.0).abs() < 0.03, "{rest_s} of {mean_s}");
+            let later_s = exponential(mean_s).expected_remaining_s(mean_s / 2.0);
+            assert!((later_s / mean_s - 1.0).abs() < 0.05, "{later_s} of {mean_s}");
+        }
+    }
+
+    #[test]
+    fn a_session_that_cannot_end_is_expected_to_last_until_the_last_horizon() {
+        let curve = DigestCurve::new(&QuantisedSurvival::of(|_| 1.0));
+        assert_eq!(curve.expected_remaining_s(0.0), 86_400.0);
+        assert_eq!(curve.expected_remaining_s(86_400.0), 0.0);
+    }
+
+    #[test]
+    fn a_conditional_survival_is_right_where_almost_nothing_survives() {
+        let curve = exponential(100.0);
+        let got = curve.conditional(1500.0, 100.0);
+        assert!((got - (-1.0_f64).exp()).abs() < 0.02, "{got}");
+    }
+}
