@@ -1,1 +1,47 @@
-//! Placeholder.
+//! Idlewild's network: peers of one swarm find each other, prove that they belong, and talk.
+//!
+//! ```text
+//! agent --Swarm: send, open_job, probe--> event loop --libp2p--> QUIC: control, jobs     TCP: bulk
+//! agent <--SwarmEvent (bounded)---------- conversations, one a peer (heartbeats are answered there)
+//! ```
+//!
+//! The only crate that names libp2p, and a crate of its own because instantiating libp2p's swarm takes a minute and a
+//! half of compilation. It runs on threads of its own: a slow agent delays its messages, not its heartbeats.
+//!
+//! Invariant: nothing but `hello` is served on a connection before its peer has proved to be a member.
+//! Invariant: every queue, stream count and retry is bounded; what does not fit is refused, never dropped in silence.
+//!
+//! Deliberately absent: gossipsub (digests go straight to connected peers, see the agent), relays and hole punching,
+//! identify (it would tell strangers our addresses), and every decision about who should do what.
+
+mod address;
+mod behaviour;
+mod config;
+mod error;
+mod event;
+mod frames;
+mod gate;
+mod handle;
+mod identity;
+mod interfaces;
+mod jobs;
+mod join;
+mod membership;
+mod peer;
+mod probe;
+mod start;
+mod streams;
+mod transport;
+
+pub use config::{SwarmConfig, TicketDesk};
+pub use error::{JobLost, JoinError, OpenError, ProbeError, SendError, StartError};
+pub use event::{Departure, Hint, RefusedBy, SwarmEvent};
+pub use handle::{Swarm, Traffic};
+pub use identity::Identity;
+pub use interfaces::InterfaceFilter;
+pub use jobs::{JobClient, JobServer};
+pub use join::{Joined, join};
+pub use membership::{Founded, IssueError, Membership, found_swarm, issue_member};
+pub use peer::PeerLink;
+pub use probe::Probe;
+pub use start::start;

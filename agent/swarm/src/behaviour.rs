@@ -1,0 +1,54 @@
+//! The behaviours that libp2p drives for us.
+
+use core::time::Duration;
+
+use libp2p::connection_limits::{self, ConnectionLimits};
+use libp2p::mdns;
+use libp2p::swarm::NetworkBehaviour;
+use libp2p::swarm::behaviour::toggle::Toggle;
+
+use crate::streams::Streams;
+
+/// Peers that may be connected at once. Above about 200, gossip needs another form.
+pub(crate) const MAX_PEERS: u32 = 256;
+
+/// Connections a peer: QUIC, TCP, and one that is about to replace one of them.
+const MAX_PER_PEER: u32 = 3;
+
+/// Handshakes at once that others began. Each holds some tens of kilobytes.
+const MAX_PENDING_INCOMING: u32 = 32;
+
+/// Handshakes at once that we began.
+const MAX_PENDING_OUTGOING: u32 = 64;
+
+/// How long an mDNS answer counts.
+const MDNS_TTL: Duration = Duration::from_secs(60);
+
+/// How often peers are asked for. An answer resets it.
+const MDNS_QUERY: Duration = Duration::from_secs(10);
+
+/// All behaviours.
+#[derive(NetworkBehaviour)]
+pub(crate) struct Behaviour {
+    /// First, so that what exceeds a limit costs nothing else.
+    limits: connection_limits::Behaviour,
+    pub(crate) streams: Streams,
+    mdns: Toggle<mdns::tokio::Behaviour>,
+}
+
+impl Behaviour {
+    pub(crate) fn new(streams: Streams, mdns: Option<mdns::tokio::Behaviour>) -> Self {
+        let limits = ConnectionLimits::default()
+            .with_max_established_per_peer(Some(MAX_PER_PEER))
+            .with_max_established(Some(2 * MAX_PEERS + MAX_PENDING_INCOMING))
+            .with_max_pending_incoming(Some(MAX_PENDING_INCOMING))
+            .with_max_pending_outgoing(Some(MAX_PENDING_OUTGOING));
+        Self { limits: connection_limits::Behaviour::new(limits), streams, mdns: mdns.into() }
+    }
+}
+
+/// Discovery by multicast: a hint where peers may be, never a sign that they are there.
+pub(crate) fn mdns(me: libp2p::PeerId) -> std::io::Result<mdns::tokio::Behaviour> {
+    let config = mdns::Config { ttl: MDNS_TTL, query_interval: MDNS_QUERY, enable_ipv6: false };
+    mdns::tokio::Behaviour::new(config, me)
+}

@@ -1,0 +1,171 @@
+//! Messages on a stream: frames in, frames out, neither of which loses bytes when its future is dropped half-way.
+
+use std::io;
+use std::time::Duration;
+
+use futures::io::{ReadHalf, WriteHalf};
+use futures::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use idlewild_protocol::{DecodeError, EncodeError, FRAME_HEADER_BYTES, Message, frame, frame_len};
+
+/// Bytes read from a stream at once: a few control messages, or a piece of a large one.
+const READ_BYTES: usize = 4 * 1024;
+
+/// Room that a stream keeps between messages: one large message must not hold its megabytes for ever.
+const KEPT_BYTES: usize = 64 * 1024;
+
+/// Why no message was read.
+#[derive(Debug)]
+pub(crate) enum ReadError {
+    /// The stream ended between two frames.
+    End,
+    /// It broke, or ended inside a frame.
+    Io(io::Error),
+    /// What came is no message.
+    Malformed(DecodeError),
+}
+
+/// Why no message was written.
+#[derive(Debug)]
+pub(crate) enum WriteError {
+    /// The message is too large.
+    TooLarge(EncodeError),
+    /// The stream broke.
+    Io(io::Error),
+}
+
+/// Reads frames. `next` may be dropped and called again: what was read stays.
+#[derive(Debug)]
+pub(crate) struct FrameReader<R> {
+    stream: R,
+    /// Room for what comes; at most a frame and [`READ_BYTES`].
+    buffer: Vec<u8>,
+    /// How much of it has come and is not yet taken.
+    filled: usize,
+    /// All bytes that came.
+    total: u64,
+}
+
+impl<R: AsyncRead + Unpin> FrameReader<R> {
+    pub(crate) fn new(stream: R) -> Self {
+        Self { stream, buffer: Vec::new(), filled: 0, total: 0 }
+    }
+
+    /// Bytes read so far.
+    pub(crate) fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// The next message.
+    pub(crate) async fn next<M: Message>(&mut self) -> Result<M, ReadError> {
+        loop {
+            if let Some(message) = self.take_whole()? {
+                return Ok(message);
+            }
+            self.buffer.resize(self.filled + READ_BYTES, 0);
+            let room = self.buffer.get_mut(self.filled..).unwrap_or_default();
+            match self.stream.read(room).await {
+                Ok(0) if self.filled == 0 => return Err(ReadError::End),
+                Ok(0) => return Err(ReadError::Io(io::ErrorKind::UnexpectedEof.into())),
+                Ok(read) => {
+                    self.total += read as u64;
+                    self.filled += read;
+                }
+                Err(error) => return Err(ReadError::Io(error)),
+            }
+        }
+    }
+
+    fn take_whole<M: Message>(&mut self) -> Result<Option<M>, ReadError> {
+        let come = self.buffer.get(..self.filled).unwrap_or_default();
+        let Some((header, rest)) = come.split_first_chunk::<FRAME_HEADER_BYTES>() else { return Ok(None) };
+        let length = frame_len::<M>(*header).map_err(ReadError::Malformed)?;
+        let Some(body) = rest.get(..length) else { return Ok(None) };
+        let message = M::from_bytes(body).map_err(ReadError::Malformed)?;
+        let taken = FRAME_HEADER_BYTES + length;
+        self.buffer.copy_within(taken..self.filled, 0);
+        self.filled -= taken;
+        self.buffer.truncate(self.filled);
+        if self.buffer.capacity() > KEPT_BYTES {
+            self.buffer.shrink_to(KEPT_BYTES);
+        }
+        Ok(Some(message))
+    }
+
+    /// The stream, and the bytes that came after the last frame.
+    pub(crate) fn into_parts(mut self) -> (R, Vec<u8>) {
+        self.buffer.truncate(self.filled);
+        (self.stream, self.buffer)
+    }
+}
+
+/// Writes frames. A dropped `send` leaves the rest of its frame to the next one: no frame is cut.
+#[derive(Debug)]
+pub(crate) struct FrameWriter<W> {
+    stream: W,
+    /// Bytes that are to be written, from `written` on.
+    pending: Vec<u8>,
+    written: usize,
+    /// All bytes that were taken.
+    total: u64,
+}
+
+impl<W: AsyncWrite + Unpin> FrameWriter<W> {
+    pub(crate) fn new(stream: W) -> Self {
+        Self { stream, pending: Vec::new(), written: 0, total: 0 }
+    }
+
+    /// Bytes written so far.
+    pub(crate) fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Writes a message and flushes.
+    pub(crate) async fn send<M: Message>(&mut self, message: &M) -> Result<(), WriteError> {
+        self.push(&frame(message).map_err(WriteError::TooLarge)?);
+        self.flush().await.map_err(WriteError::Io)
+    }
+
+    /// Adds a whole frame to what is to be written; `flush` writes it.
+    pub(crate) fn push(&mut self, frame: &[u8]) {
+        self.pending.extend_from_slice(frame);
+        self.total += frame.len() as u64;
+    }
+
+    /// Writes all that was added.
+    pub(crate) async fn flush(&mut self) -> io::Result<()> {
+        while let Some(rest) = self.pending.get(self.written..).filter(|rest| !rest.is_empty()) {
+            match self.stream.write(rest).await? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                written => self.written += written,
+            }
+        }
+        self.pending.clear();
+        self.written = 0;
+        self.stream.flush().await
+    }
+
+    /// Says that nothing more comes.
+    pub(crate) async fn close(&mut self) -> io::Result<()> {
+        self.flush().await?;
+        self.stream.close().await
+    }
+}
+
+/// Both directions of one stream.
+pub(crate) fn framed<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: S,
+) -> (FrameReader<ReadHalf<S>>, FrameWriter<WriteHalf<S>>) {
+    let (read, write) = stream.split();
+    (FrameReader::new(read), FrameWriter::new(write))
+}
+
+/// Closes a stream in the background so that what was written arrives, for at most `limit`.
+pub(crate) fn close_behind<W>(runtime: &tokio::runtime::Handle, mut writer: FrameWriter<W>, limit: Duration)
+where
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    runtime.spawn(async move {
+        // Nothing is left to do about a stream that cannot even be closed.
+        drop(tokio::time::timeout(limit, writer.close()).await);
+    });
+}

@@ -1,0 +1,208 @@
+//! Who may connect: strangers get one handshake a minute, by their address before any cryptography, by their id after.
+//!
+//! Pure: time is an argument. What a refusal costs is decided here; whom to refuse, in `hello`.
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Instant;
+
+use idlewild_protocol::{PeerId, Refusal};
+use libp2p::Multiaddr;
+
+use crate::address::Place;
+use crate::interfaces::Interfaces;
+
+/// What a stranger waits between two handshakes.
+const STRANGER_WAIT: Duration = Duration::from_secs(60);
+
+/// What somebody waits who knows the swarm, but whose ticket does not count: a person who will try a better one.
+const TICKET_WAIT: Duration = Duration::from_secs(2);
+
+/// What a member waits that came at a bad moment.
+const BUSY_WAIT: Duration = Duration::from_secs(5);
+
+/// What a peer waits whose identity is here already.
+const CLONE_WAIT: Duration = Duration::from_secs(30);
+
+/// Remotes that are remembered, of each kind. Where a flood is larger, those that would be let in first are forgotten.
+const MAX_REMEMBERED: usize = 1024;
+
+/// Why a connection does not come about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Denied {
+    #[error("the remote was refused a short while ago")]
+    BackingOff,
+    #[error("the interface is filtered")]
+    Interface,
+    #[error("the remote's key is not Ed25519")]
+    NotOurKind,
+}
+
+/// Who may connect.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    /// Which of our own addresses count.
+    pub(crate) interfaces: Interfaces,
+    addresses: BTreeMap<SocketAddr, Instant>,
+    peers: BTreeMap<PeerId, Instant>,
+}
+
+impl Gate {
+    pub(crate) fn new(interfaces: Interfaces) -> Self {
+        Self { interfaces, addresses: BTreeMap::new(), peers: BTreeMap::new() }
+    }
+
+    /// Before the handshake.
+    pub(crate) fn check_incoming(&self, local: &Multiaddr, remote: &Multiaddr, now: Instant) -> Result<(), Denied> {
+        if let Some((own, _)) = Place::of(local)
+            && !own.0.ip().is_loopback()
+            && !own.0.ip().is_unspecified()
+            && !self.interfaces.is_reachable(own.0.ip())
+        {
+            return Err(Denied::Interface);
+        }
+        let waits = key_of(remote).and_then(|key| self.addresses.get(&key)).is_some_and(|until| now < *until);
+        if waits { Err(Denied::BackingOff) } else { Ok(()) }
+    }
+
+    /// After the handshake, and before dialling somebody known.
+    pub(crate) fn check_peer(&self, peer: PeerId, now: Instant) -> Result<(), Denied> {
+        match self.waits_until(peer) {
+            Some(until) if now < until => Err(Denied::BackingOff),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Until when a peer is not let in.
+    pub(crate) fn waits_until(&self, peer: PeerId) -> Option<Instant> {
+        self.peers.get(&peer).copied()
+    }
+
+    /// A handshake or a hello failed. `refusal` is none where the remote did not get as far as being refused.
+    pub(crate) fn failed(
+        &mut self,
+        peer: Option<PeerId>,
+        remote: Option<&Multiaddr>,
+        refusal: Option<Refusal>,
+        now: Instant,
+    ) {
+        let until = now + wait_after(refusal);
+        if let Some(peer) = peer {
+            self.peers.insert(peer, until);
+            forget_some(&mut self.peers, now);
+        }
+        if let Some(key) = remote.and_then(key_of) {
+            self.addresses.insert(key, until);
+            forget_some(&mut self.addresses, now);
+        }
+    }
+
+    /// A member came from there.
+    pub(crate) fn succeeded(&mut self, peer: PeerId, remote: &Multiaddr) {
+        self.peers.remove(&peer);
+        if let Some(key) = key_of(remote) {
+            self.addresses.remove(&key);
+        }
+    }
+}
+
+/// A machine is its IP address; on loopback, where many peers share one, the port counts too.
+fn key_of(remote: &Multiaddr) -> Option<SocketAddr> {
+    let (place, _) = Place::of(remote)?;
+    let ip: IpAddr = place.0.ip();
+    Some(if ip.is_loopback() { place.0 } else { SocketAddr::new(ip, 0) })
+}
+
+fn wait_after(refusal: Option<Refusal>) -> Duration {
+    match refusal {
+        Some(Refusal::TicketUnknown | Refusal::TicketUsed | Refusal::TicketExpired) => TICKET_WAIT,
+        Some(Refusal::Busy) => BUSY_WAIT,
+        Some(Refusal::Clone) => CLONE_WAIT,
+        Some(
+            Refusal::OtherSwarm | Refusal::BadCertificate | Refusal::CertificateExpired | Refusal::NoCommonVersion,
+        )
+        | None => STRANGER_WAIT,
+    }
+}
+
+fn forget_some<K: Ord + Copy>(waiting: &mut BTreeMap<K, Instant>, now: Instant) {
+    if waiting.len() <= MAX_REMEMBERED {
+        return;
+    }
+    waiting.retain(|_, until| now < *until);
+    if waiting.len() > MAX_REMEMBERED
+        && let Some(first) = waiting.iter().min_by_key(|(_, until)| **until).map(|(key, _)| *key)
+    {
+        waiting.remove(&first);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::InterfaceFilter;
+
+    fn gate() -> Gate {
+        Gate::new(Interfaces::new(InterfaceFilter::default(), false))
+    }
+
+    fn address(text: &str) -> Multiaddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_stranger_costs_one_handshake_a_minute_whatever_its_port_and_id() {
+        let (mut gate, start) = (gate(), Instant::now());
+        let local = address("/ip4/10.0.0.1/tcp/14354");
+        let mut handshakes = 0;
+        for attempt in 0..600_u32 {
+            let now = start + Duration::from_secs(1) * attempt;
+            let remote = address(&format!("/ip4/10.0.0.9/tcp/{}", 1_000 + attempt));
+            if gate.check_incoming(&local, &remote, now).is_ok() {
+                handshakes += 1;
+                gate.failed(None, Some(&remote), None, now);
+            }
+        }
+        assert_eq!(handshakes, 10);
+    }
+
+    #[test]
+    fn on_loopback_one_stranger_does_not_shut_out_its_neighbours() {
+        let (mut gate, now) = (gate(), Instant::now());
+        let local = address("/ip4/127.0.0.1/tcp/1");
+        gate.failed(None, Some(&address("/ip4/127.0.0.1/udp/7/quic-v1")), None, now);
+        assert!(gate.check_incoming(&local, &address("/ip4/127.0.0.1/udp/7/quic-v1"), now).is_err());
+        assert!(gate.check_incoming(&local, &address("/ip4/127.0.0.1/udp/8/quic-v1"), now).is_ok());
+    }
+
+    #[test]
+    fn a_person_with_a_bad_ticket_may_soon_try_another() {
+        let (mut gate, now) = (gate(), Instant::now());
+        let peer = PeerId([1; 32]);
+        gate.failed(Some(peer), None, Some(Refusal::TicketUsed), now);
+        assert_eq!(gate.check_peer(peer, now), Err(Denied::BackingOff));
+        assert_eq!(gate.check_peer(peer, now + TICKET_WAIT), Ok(()));
+    }
+
+    #[test]
+    fn a_member_that_got_in_is_forgiven() {
+        let (mut gate, now) = (gate(), Instant::now());
+        let (peer, remote) = (PeerId([1; 32]), address("/ip4/10.0.0.9/tcp/5"));
+        gate.failed(Some(peer), Some(&remote), None, now);
+        gate.succeeded(peer, &remote);
+        assert_eq!(gate.check_peer(peer, now), Ok(()));
+        assert_eq!(gate.check_incoming(&address("/ip4/10.0.0.1/tcp/1"), &remote, now), Ok(()));
+    }
+
+    #[test]
+    fn a_flood_of_strangers_does_not_fill_the_memory() {
+        let (mut gate, now) = (gate(), Instant::now());
+        for n in 0..5_000_u32 {
+            let mut id = [0; 32];
+            id[..4].copy_from_slice(&n.to_le_bytes());
+            gate.failed(Some(PeerId(id)), None, None, now + Duration::from_millis(u64::from(n)));
+        }
+        assert!(gate.peers.len() <= MAX_REMEMBERED + 1);
+    }
+}

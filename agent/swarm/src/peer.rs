@@ -1,0 +1,109 @@
+//! What is known of a connected peer, shared between the event loop, its control conversation and the handle.
+
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::time::Duration;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use idlewild_protocol::{BootId, PeerId, Role};
+use tokio::sync::mpsc;
+
+/// What a connected member's link is like.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PeerLink {
+    /// Who.
+    pub peer: PeerId,
+    /// What it may do.
+    pub role: Role,
+    /// Which life of its process.
+    pub boot: BootId,
+    /// Where it is, as a multiaddress.
+    pub address: String,
+    /// Round trip of heartbeats, microseconds: the median of the last ones; 0 until there was one.
+    pub rtt_us: u32,
+    /// Measured bytes a second towards it.
+    pub up_bytes_per_s: Option<u64>,
+    /// Measured bytes a second from it.
+    pub down_bytes_per_s: Option<u64>,
+    /// Since when it is here.
+    pub connected_for: Duration,
+    /// Whether it has a connection of its own for bulk data.
+    pub has_bulk: bool,
+}
+
+/// Frames that may wait to be sent to one peer. Control messages are mostly under 1 KiB and at most 48 KiB; a peer that
+/// lags this far behind is nearly silent.
+pub(crate) const CONTROL_QUEUE: usize = 128;
+
+/// The shared part of a connected peer.
+#[derive(Debug)]
+pub(crate) struct PeerState {
+    pub(crate) peer: PeerId,
+    pub(crate) role: Role,
+    pub(crate) boot: BootId,
+    pub(crate) since: Instant,
+    /// Whole frames for its control stream.
+    pub(crate) outgoing: mpsc::Sender<Vec<u8>>,
+    address: Mutex<String>,
+    rtt_us: AtomicU32,
+    /// 0 is not measured.
+    up_bytes_per_s: AtomicU64,
+    down_bytes_per_s: AtomicU64,
+    has_bulk: AtomicBool,
+}
+
+impl PeerState {
+    /// A peer that just came, and the end of its queue.
+    pub(crate) fn new(peer: PeerId, role: Role, boot: BootId, address: String) -> (Self, mpsc::Receiver<Vec<u8>>) {
+        let (outgoing, queue) = mpsc::channel(CONTROL_QUEUE);
+        let state = Self {
+            peer,
+            role,
+            boot,
+            since: Instant::now(),
+            outgoing,
+            address: Mutex::new(address),
+            rtt_us: AtomicU32::new(0),
+            up_bytes_per_s: AtomicU64::new(0),
+            down_bytes_per_s: AtomicU64::new(0),
+            has_bulk: AtomicBool::new(false),
+        };
+        (state, queue)
+    }
+
+    pub(crate) fn set_rtt(&self, rtt: Duration) {
+        self.rtt_us.store(u32::try_from(rtt.as_micros()).unwrap_or(u32::MAX), Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_has_bulk(&self, has_bulk: bool) {
+        self.has_bulk.store(has_bulk, Ordering::Relaxed);
+    }
+
+    /// Takes a measurement in; one of `None` leaves what was known.
+    pub(crate) fn set_rates(&self, up: Option<u64>, down: Option<u64>) {
+        for (rate, measured) in [(&self.up_bytes_per_s, up), (&self.down_bytes_per_s, down)] {
+            if let Some(measured) = measured {
+                rate.store(measured.max(1), Ordering::Relaxed);
+            }
+        }
+    }
+
+    pub(crate) fn set_address(&self, address: String) {
+        *self.address.lock().unwrap_or_else(PoisonError::into_inner) = address;
+    }
+
+    pub(crate) fn link(&self) -> PeerLink {
+        let rate = |rate: &AtomicU64| Some(rate.load(Ordering::Relaxed)).filter(|&rate| rate > 0);
+        PeerLink {
+            peer: self.peer,
+            role: self.role,
+            boot: self.boot,
+            address: self.address.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            rtt_us: self.rtt_us.load(Ordering::Relaxed),
+            up_bytes_per_s: rate(&self.up_bytes_per_s),
+            down_bytes_per_s: rate(&self.down_bytes_per_s),
+            connected_for: self.since.elapsed(),
+            has_bulk: self.has_bulk.load(Ordering::Relaxed),
+        }
+    }
+}
