@@ -7,7 +7,7 @@ use crate::{BootId, DecodeError, DepartureCause, EncodeError, Message, ModelId, 
 
 /// Seconds from now at which a digest states the survival of its peer's session: 16, log-spaced, 5 s to 24 h.
 pub const HORIZONS_S: [f64; 16] = [
-    5.0, 9.58, 18.34, 35.13, 67.29, 128.9, 246.9, 472.9, 905.8, 1735.0, 3323.0, 6365.0, 12190.0, 23350.0, 44720.0,
+    5.0, 9.582, 18.36, 35.19, 67.45, 129.3, 247.7, 474.8, 909.9, 1744.0, 3342.0, 6405.0, 12270.0, 23520.0, 45080.0,
     86400.0,
 ];
 
