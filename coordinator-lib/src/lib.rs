@@ -10,5 +10,11 @@
 //! Deliberately absent: clocks, threads, files, sockets, the environment, and anything whose order hangs on a hash seed.
 
 pub mod cost;
+pub mod election;
 pub mod hazard;
+pub mod ownership;
 pub mod policy;
+pub mod view;
+
+/// Time since the agent started, by a monotonic clock that counts suspension. The shell gives it.
+pub type Now = core::time::Duration;

@@ -1,0 +1,208 @@
+//! Finding a worker: questions, answers, and what to do when there is none.
+
+use std::collections::BTreeMap;
+
+use idlewild_protocol::{PeerId, PeerTerms, PlaceOutcome, PlaceReply, PlaceRequest, Unfit};
+
+use crate::Now;
+use crate::ownership::{Output, PeerReason, RequestError, RequestErrorKind, RequestMachine, Why};
+
+/// Output that a request which passed its estimate is expected to bring still: a quarter of what it has, at least this.
+const RESIDUAL_TOKENS_MIN: u32 = 16;
+
+/// The search for a worker.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Placing {
+    /// Questions asked so far; the number of the latest.
+    attempt: u32,
+    /// The latest question, if it waits for its answer.
+    question: Option<Question>,
+    /// Nobody could take it.
+    nowhere: Option<Nowhere>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Question {
+    /// To ourselves.
+    alone: bool,
+    due: Now,
+}
+
+/// A spell in which nobody could take the request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Nowhere {
+    since: Now,
+    /// When to ask again; none while a question or an assignment is under way.
+    retry_at: Option<Now>,
+}
+
+impl Placing {
+    pub(super) fn timeout(&self) -> Option<Now> {
+        [self.question.map(|q| q.due), self.nowhere.and_then(|n| n.retry_at)].into_iter().flatten().min()
+    }
+
+    /// A worker has taken it: the spell is over.
+    pub(super) fn forget_nowhere(&mut self) {
+        self.nowhere = None;
+    }
+}
+
+impl RequestMachine {
+    /// Asks the coordinator for a worker.
+    pub(super) fn ask(&mut self, now: Now) {
+        let request = self.question(now, false);
+        self.say(Output::AskPlacement(request));
+    }
+
+    fn question(&mut self, now: Now, alone: bool) -> PlaceRequest {
+        let forgiving = self.placing.nowhere.is_some();
+        let placing = &mut self.placing;
+        placing.attempt = placing.attempt.saturating_add(1);
+        placing.question = Some(Question { alone, due: now + self.limits.coordinator_answer });
+        if let Some(nowhere) = &mut placing.nowhere {
+            nowhere.retry_at = None;
+        }
+        PlaceRequest {
+            request: self.spec.request,
+            attempt: self.placing.attempt,
+            model: self.spec.model,
+            prompt_tokens: self.prompt_tokens(),
+            expected_output_tokens: self.expected_output_tokens(),
+            done_tokens: self.log.next_index(),
+            excluded: self.excluded(now, forgiving),
+        }
+    }
+
+    /// Counted by a worker, or estimated.
+    fn prompt_tokens(&self) -> u32 {
+        match (self.log.prompt(), self.failures.too_long) {
+            (Some(_), _) => self.log.prompt_tokens(),
+            (None, Some(counted)) => counted.prompt_tokens,
+            (None, None) => self.spec.prompt_tokens_estimate,
+        }
+    }
+
+    /// The estimate, or a little more than there is already.
+    fn expected_output_tokens(&self) -> u32 {
+        let done = self.log.next_index();
+        let at_least = done.saturating_add((done / 4).max(RESIDUAL_TOKENS_MIN));
+        let expected =
+            if done == 0 { self.spec.expected_output_tokens } else { self.spec.expected_output_tokens.max(at_least) };
+        expected.min(self.spec.max_tokens)
+    }
+
+    /// Those that failed it, and a worker that is leaving.
+    fn excluded(&self, now: Now, forgiving: bool) -> Vec<PeerId> {
+        let leaving = self.running.as_ref().map(|r| r.worker);
+        let failed = self.failures.excluded(now, &self.limits, forgiving);
+        let others = failed.into_iter().filter(|peer| Some(*peer) != leaving);
+        leaving.into_iter().chain(others).take(idlewild_protocol::MAX_EXCLUDED_PEERS).collect()
+    }
+
+    pub(super) fn handle_placed(&mut self, now: Now, reply: PlaceReply) {
+        let is_answer = reply.request == self.spec.request && reply.attempt == self.placing.attempt;
+        if !is_answer || self.placing.question.take().is_none() {
+            return;
+        }
+        match reply.outcome {
+            PlaceOutcome::Run { worker, .. } if !self.is_ruled_out(worker) => self.start(now, worker, reply),
+            PlaceOutcome::Run { .. } | PlaceOutcome::Nowhere => self.nowhere(now, &reply.terms),
+        }
+    }
+
+    /// A coordinator that names such a worker has not read the question.
+    fn is_ruled_out(&self, worker: PeerId) -> bool {
+        self.failures.is_lasting(worker) || self.running.as_ref().is_some_and(|r| r.worker == worker)
+    }
+
+    pub(super) fn check_placing(&mut self, now: Now) {
+        if let Some(question) = self.placing.question.filter(|q| q.due <= now) {
+            if question.alone {
+                self.placing.question = None;
+                self.nowhere(now, &[]);
+            } else {
+                let request = self.question(now, true);
+                self.say(Output::PlaceAlone(request));
+            }
+        } else if self.placing.nowhere.and_then(|n| n.retry_at).is_some_and(|at| at <= now) {
+            self.ask(now);
+        }
+    }
+
+    /// Nobody can take it now: ask again soon, or tell the client.
+    fn nowhere(&mut self, now: Now, terms: &[PeerTerms]) {
+        let retry_at = now + self.limits.nowhere_retry;
+        if self.running.is_some() {
+            // The worker that is leaving goes on meanwhile; patience begins when it is gone.
+            self.placing.nowhere = Some(Nowhere { since: retry_at, retry_at: Some(retry_at) });
+            return;
+        }
+        let since = self.placing.nowhere.map_or(now, |n| n.since.min(now));
+        if self.is_hopeless(terms) || retry_at > since + self.limits.nowhere_patience {
+            let error = self.nobody(terms);
+            self.conclude(Some(Output::Failed(error)));
+        } else {
+            self.placing.nowhere = Some(Nowhere { since, retry_at: Some(retry_at) });
+        }
+    }
+
+    /// Whether a second or two will change nothing.
+    fn is_hopeless(&self, terms: &[PeerTerms]) -> bool {
+        !terms.is_empty()
+            && terms.iter().all(|t| match t.unfit {
+                Some(Unfit::NoModel | Unfit::ContextTooLong | Unfit::OwnerPresent) => true,
+                Some(Unfit::JustFailed) => self.failures.is_lasting(t.peer),
+                Some(Unfit::Leaving | Unfit::Unreachable) | None => false,
+            })
+    }
+
+    /// The error for a request that nobody can take.
+    fn nobody(&self, terms: &[PeerTerms]) -> RequestError {
+        let kind = self.kind_of_nobody(terms);
+        let retry_after = match kind {
+            RequestErrorKind::NoPeer => Some(self.limits.retry_after),
+            RequestErrorKind::NoModel
+            | RequestErrorKind::PromptTooLong { .. }
+            | RequestErrorKind::BadInput(_)
+            | RequestErrorKind::TriedTooOften { .. } => None,
+        };
+        RequestError { kind, peers: self.reasons(terms), retry_after }
+    }
+
+    fn kind_of_nobody(&self, terms: &[PeerTerms]) -> RequestErrorKind {
+        let only = |allowed: &[Unfit]| {
+            !terms.is_empty() && terms.iter().all(|t| t.unfit.is_some_and(|u| allowed.contains(&u)))
+        };
+        let too_long =
+            |context_tokens| RequestErrorKind::PromptTooLong { prompt_tokens: self.prompt_tokens(), context_tokens };
+        match self.failures.too_long {
+            _ if only(&[Unfit::NoModel]) => RequestErrorKind::NoModel,
+            Some(seen) if only(&[Unfit::NoModel, Unfit::ContextTooLong, Unfit::JustFailed]) => {
+                too_long(seen.context_tokens)
+            }
+            None if only(&[Unfit::NoModel, Unfit::ContextTooLong]) => too_long(0),
+            Some(_) | None => RequestErrorKind::NoPeer,
+        }
+    }
+
+    /// Why each peer did not serve it: what was tried says more than what was found unfit.
+    pub(super) fn reasons(&self, terms: &[PeerTerms]) -> Vec<PeerReason> {
+        let unfit = terms.iter().filter_map(|t| Some((t.peer, Why::Unfit(t.unfit?))));
+        let tried = self.failures.iter().map(|(peer, how)| (peer, Why::Tried(how.clone())));
+        let by_peer: BTreeMap<PeerId, Why> = unfit.chain(tried).collect();
+        by_peer.into_iter().map(|(peer, why)| PeerReason { peer, why }).collect()
+    }
+
+    /// Places the request again after an assignment ended, unless that is of no use any more.
+    pub(super) fn place_again(&mut self, now: Now) {
+        let tried = u32::try_from(self.story.len()).unwrap_or(u32::MAX);
+        if self.failures.are_enough(&self.limits) || tried >= self.limits.assignments_max {
+            let kind = RequestErrorKind::TriedTooOften { tried: self.failures.fruitless().max(1) };
+            let retry_after = Some(self.limits.retry_after);
+            let error = RequestError { kind, peers: self.reasons(&[]), retry_after };
+            self.conclude(Some(Output::Failed(error)));
+        } else if self.placing.question.is_none() {
+            self.ask(now);
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! The live assignment: what its worker says, and how it ends.
+
+use idlewild_protocol::{DepartureCause, Epoch, FinishReason, JobEvent, JobFailure, PeerId, PlaceReply, TokenId};
+
+use super::deadline::{Patience, Stage};
+use crate::Now;
+use crate::ownership::{Assignment, Ending, Fault, LossReason, Output, RequestError, RequestErrorKind, RequestMachine};
+
+/// The assignment that may write the log.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Running {
+    pub(super) epoch: Epoch,
+    pub(super) worker: PeerId,
+    pub(super) patience: Patience,
+    /// The worker has told the prompt's ids.
+    accepted: bool,
+    /// The worker has said goodbye; another is looked for while it goes on.
+    leaving: Option<DepartureCause>,
+}
+
+impl RequestMachine {
+    /// Raises the epoch and tells `worker` to go on from the log.
+    pub(super) fn start(&mut self, now: Now, worker: PeerId, plan: PlaceReply) {
+        self.replace_leaving(now);
+        let epoch = self.story.last().map_or(Epoch(1), |last| last.epoch.next());
+        let wait_s = plan.terms.iter().find(|t| t.peer == worker).map_or(0.0, |t| t.wait_s);
+        let patience = Patience::new(now, wait_s, self.failures.silent_starts);
+        if let Some(last) = self.story.last()
+            && let Some((_, why)) = &last.ended
+        {
+            let (from, why) = (last.worker, why.clone());
+            self.say(Output::Moved { from, to: worker, at_index: self.log.next_index(), why });
+        }
+        let from_index = self.log.next_index();
+        self.story.push(Assignment { epoch, worker, plan, from_index, began: now, ended: None });
+        self.running = Some(Running { epoch, worker, patience, accepted: false, leaving: None });
+        let start = Box::new(self.spec.start(epoch, &self.log));
+        self.say(Output::Start { worker, start });
+    }
+
+    /// Takes the live epoch from a worker that said goodbye.
+    fn replace_leaving(&mut self, now: Now) {
+        if let Some(cause) = self.running.as_ref().and_then(|r| r.leaving) {
+            self.stop_running(now, Ending::Left(cause));
+        }
+    }
+
+    pub(super) fn handle_event(&mut self, now: Now, epoch: Epoch, event: JobEvent) {
+        let is_live = self.running.as_ref().is_some_and(|r| r.epoch == epoch);
+        if !is_live || event.epoch() != epoch {
+            return;
+        }
+        match event {
+            JobEvent::Accepted { prompt, .. } => self.handle_accepted(now, prompt),
+            JobEvent::Prefilled { done, .. } => {
+                self.sign_of_life(now, if done > 0 { Stage::Reading } else { Stage::Waiting });
+            }
+            JobEvent::Token { index, id, text, .. } => self.handle_token(now, index, id, text),
+            JobEvent::Finished { reason, text, .. } => self.handle_finished(now, reason, text),
+            JobEvent::Failed { failure, .. } => self.handle_failed(now, failure),
+            JobEvent::Leaving { cause, .. } => self.handle_leaving(now, cause),
+        }
+    }
+
+    fn sign_of_life(&mut self, now: Now, stage: Stage) {
+        let Some(running) = &mut self.running else { return };
+        running.patience.sign_of_life(now, stage);
+        if running.leaving.is_none() {
+            self.placing.forget_nowhere();
+        }
+    }
+
+    fn handle_accepted(&mut self, now: Now, prompt: Vec<TokenId>) {
+        let is_first = self.log.prompt().is_none();
+        if !self.log.settle_prompt(prompt) {
+            self.give_up(now, Ending::Faulty(Fault::OtherPrompt));
+            return;
+        }
+        if let Some(running) = &mut self.running {
+            running.accepted = true;
+        }
+        self.sign_of_life(now, Stage::Waiting);
+        if is_first {
+            self.say(Output::Prompt { tokens: self.log.prompt_tokens() });
+        }
+    }
+
+    fn is_accepted(&self) -> bool {
+        self.running.as_ref().is_some_and(|r| r.accepted)
+    }
+
+    /// The rule: accepted only in the live epoch (checked before) and for the next index.
+    fn handle_token(&mut self, now: Now, index: u32, id: TokenId, text: String) {
+        if !self.is_accepted() {
+            self.give_up(now, Ending::Faulty(Fault::NotAccepted));
+        } else if index < self.log.next_index() {
+            // Said before; the log has it.
+        } else if index >= self.spec.max_tokens {
+            self.give_up(now, Ending::Faulty(Fault::TooMany));
+        } else if self.log.accept(index, id).is_err() {
+            self.give_up(now, Ending::Faulty(Fault::Gap));
+        } else {
+            self.sign_of_life(now, Stage::Decoding);
+            self.say(Output::Text { index, text });
+        }
+    }
+
+    fn handle_finished(&mut self, now: Now, reason: FinishReason, text: String) {
+        if !self.is_accepted() {
+            self.give_up(now, Ending::Faulty(Fault::NotAccepted));
+            return;
+        }
+        let output_tokens = self.log.next_index();
+        if !text.is_empty() {
+            self.say(Output::Text { index: output_tokens, text });
+        }
+        self.end_assignment(now, Ending::Finished(reason));
+        let prompt_tokens = self.log.prompt_tokens();
+        self.conclude(Some(Output::Done { reason, prompt_tokens, output_tokens }));
+    }
+
+    fn handle_failed(&mut self, now: Now, failure: JobFailure) {
+        match failure {
+            // A prompt that nobody has accepted yet and that the model cannot use: no other peer can either.
+            JobFailure::BadInput(words) if self.log.prompt().is_none() => {
+                self.end_assignment(now, Ending::Failed(JobFailure::BadInput(words.clone())));
+                let kind = RequestErrorKind::BadInput(words);
+                self.conclude(Some(Output::Failed(RequestError { kind, peers: Vec::new(), retry_after: None })));
+            }
+            JobFailure::BadInput(_)
+            | JobFailure::Model(_)
+            | JobFailure::PromptTooLong { .. }
+            | JobFailure::Busy
+            | JobFailure::Engine(_)
+            | JobFailure::Leaving => self.replace(now, Ending::Failed(failure)),
+        }
+    }
+
+    /// Looks for another worker at once. Until one is found the epoch stays live: tokens that still come are taken.
+    fn handle_leaving(&mut self, now: Now, cause: DepartureCause) {
+        let Some(running) = &mut self.running else { return };
+        if running.leaving.replace(cause).is_none() {
+            self.ask(now);
+        }
+    }
+
+    pub(super) fn handle_lost(&mut self, now: Now, epoch: Epoch, why: LossReason) {
+        if self.running.as_ref().is_some_and(|r| r.epoch == epoch) {
+            self.replace(now, Ending::Lost(why));
+        }
+    }
+
+    /// Gives up a worker that was silent for too long; whether it was.
+    pub(super) fn check_silence(&mut self, now: Now) -> bool {
+        let Some(running) = &self.running else { return false };
+        let (deadline, silence) = running.patience.deadline(&self.limits);
+        let is_over = deadline <= now;
+        if is_over {
+            self.give_up(now, Ending::Silent(silence));
+        }
+        is_over
+    }
+
+    /// Ends an assignment whose worker may still be at it.
+    fn give_up(&mut self, now: Now, how: Ending) {
+        self.cancel();
+        self.replace(now, how);
+    }
+
+    /// The assignment is over without an answer: another is looked for.
+    fn replace(&mut self, now: Now, how: Ending) {
+        self.end_assignment(now, how);
+        self.place_again(now);
+    }
+
+    /// Cancels the live assignment, if there is one.
+    pub(super) fn stop_running(&mut self, now: Now, how: Ending) {
+        self.cancel();
+        self.end_assignment(now, how);
+    }
+
+    fn cancel(&mut self) {
+        if let Some(running) = &self.running {
+            let (worker, epoch) = (running.worker, running.epoch);
+            self.say(Output::Cancel { worker, epoch });
+        }
+    }
+
+    /// From here on no epoch is live.
+    fn end_assignment(&mut self, now: Now, how: Ending) {
+        let Some(running) = self.running.take() else { return };
+        // A worker that had said goodbye before it went did what it should.
+        let how = match (how, running.leaving) {
+            (Ending::Lost(_) | Ending::Silent(_) | Ending::Failed(JobFailure::Leaving), Some(cause)) => {
+                Ending::Left(cause)
+            }
+            (how, _) => how,
+        };
+        let is_failure = !matches!(how, Ending::Finished(_) | Ending::ClientGone);
+        if let Some(last) = self.story.last_mut() {
+            last.ended = Some((now, how.clone()));
+        }
+        if is_failure {
+            let brought_tokens = running.patience.is_decoding();
+            self.failures.remember(now, running.worker, how, brought_tokens);
+        }
+    }
+}

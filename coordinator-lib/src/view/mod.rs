@@ -1,0 +1,19 @@
+//! What a peer believes of the others, and says of itself.
+//!
+//! ```text
+//! digests (direct or passed on) --> apply: newer? not departed? --> PeerView
+//! connected, departed           --> who can be reached            --> candidates (the election's live view)
+//! our own measurements          --> links, beside those that digests state
+//! anti-entropy: versions <-> lacking_in
+//! ```
+//!
+//! A departed peer is never revived by someone else's gossip: only by a later boot of it, or by being connected again.
+//!
+//! Deliberately absent: any judgement (`coordinator`), and connections themselves (the shell's).
+
+mod anti_entropy;
+mod beliefs;
+mod peer;
+
+pub use beliefs::{Applied, DIGEST_LIFETIME, MAX_PEERS, View};
+pub use peer::{Link, PeerView};

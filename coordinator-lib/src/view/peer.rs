@@ -1,0 +1,61 @@
+//! What is believed of one peer.
+
+use idlewild_protocol::{BootId, Digest, PeerState, SignedDigest};
+
+use crate::Now;
+use crate::hazard::DigestCurve;
+
+/// One peer as we see it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PeerView {
+    /// Its latest digest; none between connection and first word.
+    pub digest: Option<Digest>,
+    /// The same as it came, to be passed on; none where it was not signed (tests) or never came.
+    pub signed: Option<SignedDigest>,
+    /// When that digest came, or was last confirmed.
+    pub heard_at: Now,
+    /// Since when it is connected to us (ourselves: since the view was made); none where we know it by gossip only.
+    pub connected_since: Option<Now>,
+    /// Which life of its process this is.
+    pub boot: BootId,
+}
+
+/// A link that we measured ourselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Link {
+    /// Goodput in bytes a second; none where never measured.
+    pub bytes_per_s: Option<u64>,
+    /// Round trip in microseconds.
+    pub rtt_us: u32,
+}
+
+impl PeerView {
+    pub(super) fn new(boot: BootId, now: Now) -> Self {
+        Self { digest: None, signed: None, heard_at: now, connected_since: None, boot }
+    }
+
+    /// Whether we can reach it ourselves.
+    pub fn is_connected(&self) -> bool {
+        self.connected_since.is_some()
+    }
+
+    /// Whether `digest` says more than what is known: of a later life, or later of the same.
+    pub(super) fn is_older_than(&self, digest: &Digest) -> bool {
+        digest.boot >= self.boot && self.digest.as_ref().is_none_or(|known| known.version() < digest.version())
+    }
+
+    /// Seconds since its digest was made or confirmed: what its survival curve has aged by.
+    pub fn digest_age_s(&self, now: Now) -> f64 {
+        now.saturating_sub(self.heard_at).as_secs_f64()
+    }
+
+    /// Seconds that its session is expected to last still; 0 outside a session.
+    pub fn expected_remaining_s(&self, now: Now) -> f64 {
+        match &self.digest {
+            Some(digest) if digest.state == PeerState::Serving => {
+                DigestCurve::new(&digest.survival).expected_remaining_s(self.digest_age_s(now))
+            }
+            Some(_) | None => 0.0,
+        }
+    }
+}
