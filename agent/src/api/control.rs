@@ -1,0 +1,73 @@
+//! The routes of this machine's own command line. Shapes: [`super::wire`].
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{Path, State};
+use idlewild_protocol::RequestId;
+
+use super::wire::{ExplainReply, InviteReply, InviteRequest, ModelsReply, RequestsReply, StatusReply, StopReply, code};
+use super::{Api, ApiError, body};
+use crate::driver::{Ask, InviteRefused, NoAnswer};
+
+impl From<NoAnswer> for ApiError {
+    fn from(none: NoAnswer) -> Self {
+        Self::unavailable(none.to_string(), Duration::from_secs(1))
+    }
+}
+
+impl From<InviteRefused> for ApiError {
+    fn from(refused: InviteRefused) -> Self {
+        let message = refused.to_string();
+        match refused {
+            InviteRefused::MayNotInvite => Self::forbidden(code::MAY_NOT_INVITE, message),
+            InviteRefused::BadTime { .. } => Self::bad_request(Some("invalid_value"), Some("ttl_s"), message),
+            InviteRefused::NotKept(_) | InviteRefused::NoAddress => Self::unavailable(message, Duration::from_secs(5)),
+        }
+    }
+}
+
+/// The view, the owner's state, the engine.
+pub(super) async fn status(State(api): State<Api>) -> Result<Json<StatusReply>, ApiError> {
+    Ok(Json(api.desk.ask(Ask::Status).await?))
+}
+
+/// The models of the swarm.
+pub(super) async fn models(State(api): State<Api>) -> Result<Json<ModelsReply>, ApiError> {
+    Ok(Json(api.desk.ask(Ask::Models).await?))
+}
+
+/// Why a request ran where it ran.
+pub(super) async fn explain(
+    State(api): State<Api>,
+    Path(request): Path<String>,
+) -> Result<Json<ExplainReply>, ApiError> {
+    let request: RequestId = request
+        .parse()
+        .map_err(|error| ApiError::bad_request(Some("invalid_value"), Some("request"), format!("{error}")))?;
+    api.desk.records().explain(request).await.map(Json).ok_or_else(|| {
+        let message = format!("no record of {request} at this peer; ask the peer that accepted it");
+        ApiError::not_found(code::UNKNOWN_REQUEST, message)
+    })
+}
+
+/// The last requests.
+pub(super) async fn requests(State(api): State<Api>) -> Json<RequestsReply> {
+    Json(RequestsReply { requests: api.desk.records().latest().await })
+}
+
+/// A ticket.
+pub(super) async fn invite(
+    State(api): State<Api>,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Json<InviteReply>, ApiError> {
+    let asked: InviteRequest = body::parse(&api, body)?;
+    Ok(Json(api.desk.ask(|reply| Ask::Invite(asked, reply)).await??))
+}
+
+/// The end, as on SIGTERM.
+pub(super) async fn stop(State(api): State<Api>) -> Result<Json<StopReply>, ApiError> {
+    Ok(Json(api.desk.ask(Ask::Stop).await?))
+}

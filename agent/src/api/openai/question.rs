@@ -1,0 +1,69 @@
+//! One question put to a model, whichever route it came by: to the origin with it, and back as chunks or as a whole.
+
+use axum::response::Response;
+use idlewild_protocol::{JobInput, ModelInfo, RequestId};
+
+use super::params::Params;
+use super::reply::{Face, Reply};
+use super::{sse, whole};
+use crate::api::wire::code;
+use crate::api::{Api, ApiError};
+use crate::origin::GenerationRequest;
+
+/// The model that a client means: the one it names, the configured default, or the only one there is.
+pub(super) fn model_for(api: &Api, name: Option<&str>) -> Result<ModelInfo, ApiError> {
+    let name = name.filter(|name| !name.is_empty()).or(api.default_model.as_deref());
+    if let Some(name) = name {
+        return find_model(api, name);
+    }
+    let catalogue = api.desk.catalogue();
+    match catalogue.only() {
+        Some(only) => find_model(api, only),
+        None => {
+            let message = format!("`model` is missing; models here: {}", catalogue.names().join(", "));
+            Err(ApiError::bad_request(Some("model_required"), Some("model"), message))
+        }
+    }
+}
+
+/// The model that a client named; where none has this name, an error that lists those there are.
+pub(super) fn find_model(api: &Api, name: &str) -> Result<ModelInfo, ApiError> {
+    let catalogue = api.desk.catalogue();
+    catalogue.find(name).cloned().ok_or_else(|| {
+        let known = catalogue.names().join(", ");
+        let hint = if known.is_empty() {
+            "no peer of this swarm has a model yet; add one with `idlewild models add FILE.gguf`".to_owned()
+        } else {
+            format!("models here: {known}")
+        };
+        ApiError::not_found(code::MODEL_NOT_FOUND, format!("the model {name:?} does not exist in this swarm ({hint})"))
+    })
+}
+
+/// Asks the origin, and answers as the client wants it.
+pub(super) async fn ask(
+    api: &Api,
+    face: Face,
+    model: &ModelInfo,
+    input: JobInput,
+    params: &Params,
+) -> Result<Response, ApiError> {
+    params.refuse_unsupported()?;
+    let request = RequestId(rand::random());
+    let generation = GenerationRequest {
+        request,
+        model: model.id,
+        input,
+        sampling: params.sampling()?,
+        max_tokens: params.max_tokens(face.default_max_tokens())?,
+        stop: params.stop()?,
+    };
+    let reply = Reply::new(face, request, model);
+    let stream = api.origins.submit(generation).await.map_err(|full| ApiError::too_many(full.open))?;
+    if params.stream == Some(true) {
+        let include_usage = params.stream_options.and_then(|options| options.include_usage) == Some(true);
+        sse::respond(stream, reply, include_usage).await
+    } else {
+        whole::respond(stream, reply).await
+    }
+}

@@ -1,0 +1,113 @@
+//! Where the API asks the driver: questions with one answer each, and what it may look at without asking.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::timeout;
+
+use super::Catalogue;
+use crate::api::wire::{InviteReply, InviteRequest, ModelsReply, StatusReply, StopReply};
+use crate::origin::Records;
+
+/// Questions that may wait. They come from this machine's own command line: a person, or a script of theirs.
+const ASKS: usize = 16;
+
+/// How long an answer may take. The driver never waits for anything itself; only a start or a stop makes it this late.
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+
+/// A question to the driver, with where the answer goes.
+#[derive(Debug)]
+pub enum Ask {
+    /// What `idlewild status` shows.
+    Status(oneshot::Sender<StatusReply>),
+    /// The models of the swarm, and who could run them.
+    Models(oneshot::Sender<ModelsReply>),
+    /// A ticket for a newcomer.
+    Invite(InviteRequest, oneshot::Sender<Result<InviteReply, InviteRefused>>),
+    /// Stop as on SIGTERM.
+    Stop(oneshot::Sender<StopReply>),
+}
+
+/// Why there is no ticket.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InviteRefused {
+    /// The peer's certificate does not allow it.
+    #[error("this peer may not invite; ask the one who created the swarm for an invitation")]
+    MayNotInvite,
+    /// The ticket's time is out of range.
+    #[error("a ticket counts for {min_s} to {max_s} seconds")]
+    BadTime {
+        /// The least.
+        min_s: u64,
+        /// The most.
+        max_s: u64,
+    },
+    /// It could not be kept, so that it could not be redeemed either.
+    #[error("the ticket could not be kept: {0}")]
+    NotKept(String),
+    /// No address to write on it.
+    #[error("this peer has no address yet at which a newcomer could reach it; try again in a moment")]
+    NoAddress,
+}
+
+/// The driver did not answer: it starts, or stops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the agent is starting or stopping; try again in a moment")]
+pub struct NoAnswer;
+
+/// The API's side. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Desk {
+    asks: mpsc::Sender<Ask>,
+    catalogue: watch::Receiver<Arc<Catalogue>>,
+    ready: watch::Receiver<bool>,
+    records: Records,
+}
+
+/// The driver's side.
+#[derive(Debug)]
+pub struct DeskBack {
+    /// What is asked.
+    pub asks: mpsc::Receiver<Ask>,
+    /// Publishes the models.
+    pub catalogue: watch::Sender<Arc<Catalogue>>,
+    /// Publishes that requests are taken.
+    pub ready: watch::Sender<bool>,
+}
+
+impl Desk {
+    /// Both sides.
+    pub fn pair(records: Records) -> (Self, DeskBack) {
+        let (asks, asks_back) = mpsc::channel(ASKS);
+        let (catalogue_back, catalogue) = watch::channel(Arc::default());
+        let (ready_back, ready) = watch::channel(false);
+        let back = DeskBack { asks: asks_back, catalogue: catalogue_back, ready: ready_back };
+        (Self { asks, catalogue, ready, records }, back)
+    }
+
+    /// The models as last published.
+    pub fn catalogue(&self) -> Arc<Catalogue> {
+        Arc::clone(&self.catalogue.borrow())
+    }
+
+    /// Whether requests are taken.
+    pub fn is_ready(&self) -> bool {
+        *self.ready.borrow()
+    }
+
+    /// What became of requests.
+    pub fn records(&self) -> &Records {
+        &self.records
+    }
+
+    /// Asks, and waits for the answer.
+    pub async fn ask<T>(&self, question: impl FnOnce(oneshot::Sender<T>) -> Ask) -> Result<T, NoAnswer> {
+        let (reply, answer) = oneshot::channel();
+        let asked = async {
+            self.asks.send(question(reply)).await.map_err(|_| NoAnswer)?;
+            answer.await.map_err(|_| NoAnswer)
+        };
+        timeout(ANSWER_WITHIN, asked).await.unwrap_or(Err(NoAnswer))
+    }
+}

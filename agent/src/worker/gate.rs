@@ -1,0 +1,41 @@
+//! Whether this peer works for others now. The driver opens and shuts it; every job watches it.
+
+use idlewild_protocol::DepartureCause;
+use tokio::sync::watch;
+
+/// Open while the owner is away and the rules permit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gate {
+    /// Jobs are taken.
+    Open,
+    /// None is taken, and those that run stop at once.
+    Shut {
+        /// Why.
+        cause: DepartureCause,
+        /// Milliseconds for which the peer can still be reached.
+        notice_ms: u32,
+    },
+}
+
+/// What a job is told when the gate shuts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shut {
+    /// Why.
+    pub cause: DepartureCause,
+    /// Milliseconds for which the peer can still be reached.
+    pub notice_ms: u32,
+}
+
+/// Waits until the gate is shut; at once where it is. A driver that is gone has shut it for good.
+pub(super) async fn shut(gate: &mut watch::Receiver<Gate>) -> Shut {
+    let is_shut = |gate: &Gate| matches!(gate, Gate::Shut { .. });
+    match gate.wait_for(is_shut).await.map(|gate| *gate) {
+        Ok(Gate::Shut { cause, notice_ms }) => Shut { cause, notice_ms },
+        Ok(Gate::Open) | Err(_) => Shut { cause: DepartureCause::Shutdown, notice_ms: 0 },
+    }
+}
+
+/// Waits until the gate is open; false where it never will be.
+pub(super) async fn open(gate: &mut watch::Receiver<Gate>) -> bool {
+    gate.wait_for(|gate| *gate == Gate::Open).await.is_ok()
+}

@@ -1,0 +1,205 @@
+//! What a request would cost here, model by model: measured where something was measured, else a stated guess.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use idlewild_engine::EngineStats;
+use idlewild_protocol::{MAX_MODELS_PER_DIGEST, ModelId, ModelInfo, ModelLoad};
+
+/// Bytes of weights that a home machine's memory gives a second: what bounds decoding. Low, so that a peer that was never
+/// measured does not outbid one that was.
+const MEMORY_BYTES_PER_S: f32 = 8e9;
+
+/// Prompt tokens read in the time of one decoded (measured: 3 to 7 on small CPUs).
+const PREFILL_OVER_DECODE: f32 = 3.0;
+
+/// Bytes of a model file that are loaded a second, check and warm-up included.
+const LOAD_BYTES_PER_S: u64 = 200_000_000;
+
+/// Milliseconds that any load takes.
+const LOAD_LEAST_MS: u64 = 300;
+
+/// Seconds that a job is thought to take before one has ended.
+const JOB_S: f32 = 10.0;
+
+/// Weight of the latest job in the mean: about the last ten count.
+const JOB_WEIGHT: f32 = 0.1;
+
+/// What is assumed of models that were never loaded here.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Guess {
+    /// The rates, where they are known from the configuration (the fake engine): decode, prefill.
+    pub rates: Option<(f32, f32)>,
+    /// Longest context of one request, in tokens.
+    pub context_tokens: u32,
+    /// Tokens of the KV cache.
+    pub kv_tokens: u32,
+    /// Requests that run at once.
+    pub slots: u16,
+}
+
+/// What a model showed when it was last loaded.
+#[derive(Debug, Clone, Copy)]
+struct Shown {
+    decode_tps: f32,
+    prefill_tps: f32,
+    kv_bytes_per_token: u32,
+    context_tokens: u32,
+    load_ms: u32,
+}
+
+#[derive(Debug)]
+struct Memory {
+    /// Bounded by the models on disk.
+    shown: BTreeMap<ModelId, Shown>,
+    job_s: f32,
+}
+
+/// Remembers, and makes the digest's lines.
+#[derive(Debug)]
+pub(super) struct Loads {
+    guess: Guess,
+    memory: Mutex<Memory>,
+}
+
+impl Loads {
+    pub(super) fn new(guess: Guess) -> Self {
+        Self { guess, memory: Mutex::new(Memory { shown: BTreeMap::new(), job_s: JOB_S }) }
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A job has ended.
+    pub(super) fn job_took(&self, took: Duration) {
+        let mut memory = self.memory();
+        memory.job_s += JOB_WEIGHT * (took.as_secs_f32() - memory.job_s);
+    }
+
+    /// One line a model, the loaded one first, no more than a digest holds.
+    pub(super) fn of(&self, engine: &EngineStats, models: &[ModelInfo]) -> Vec<ModelLoad> {
+        let mut memory = self.memory();
+        if let Some(loaded) = engine.model.as_ref().filter(|_| engine.decode_tps > 0.0) {
+            let shown = Shown {
+                decode_tps: engine.decode_tps,
+                prefill_tps: engine.prefill_tps,
+                kv_bytes_per_token: loaded.kv_bytes_per_token,
+                context_tokens: loaded.context_tokens,
+                load_ms: loaded.load_ms,
+            };
+            memory.shown.insert(loaded.id, shown);
+        }
+        let mut loads: Vec<ModelLoad> = models.iter().map(|model| self.one(engine, model, &memory)).collect();
+        loads.sort_by_key(|load| !load.loaded);
+        loads.truncate(MAX_MODELS_PER_DIGEST);
+        loads
+    }
+
+    fn one(&self, engine: &EngineStats, model: &ModelInfo, memory: &Memory) -> ModelLoad {
+        let loaded = engine.model.as_ref().is_some_and(|loaded| loaded.id == model.id);
+        let shown = memory.shown.get(&model.id).copied().unwrap_or_else(|| self.guessed(model));
+        let load_ms = if loaded { 0 } else { shown.load_ms };
+        ModelLoad {
+            model: model.id,
+            loaded,
+            decode_tps: shown.decode_tps,
+            prefill_tps: shown.prefill_tps,
+            kv_bytes_per_token: shown.kv_bytes_per_token,
+            context_tokens: shown.context_tokens,
+            kv_free_tokens: if loaded { engine.kv_free_tokens } else { self.guess.kv_tokens },
+            queue_wait_ms: load_ms.saturating_add(self.queue_ms(engine, loaded, memory.job_s)),
+            running: if loaded { engine.running } else { 0 },
+            slots: self.guess.slots,
+        }
+    }
+
+    /// Wait behind those that are here: for a slot, or for the other model's last job.
+    fn queue_ms(&self, engine: &EngineStats, loaded: bool, job_s: f32) -> u32 {
+        let slots = f32::from(self.guess.slots.max(1));
+        let jobs_ahead = if !loaded {
+            f32::from(engine.running + engine.waiting)
+        } else if engine.running >= self.guess.slots || engine.waiting > 0 {
+            f32::from(engine.waiting + 1)
+        } else {
+            0.0
+        };
+        (jobs_ahead * job_s / slots * 1000.0) as u32
+    }
+
+    fn guessed(&self, model: &ModelInfo) -> Shown {
+        let by_size = MEMORY_BYTES_PER_S / (model.size_bytes.max(1_000_000) as f32);
+        let (decode_tps, prefill_tps) = self.guess.rates.unwrap_or((by_size, by_size * PREFILL_OVER_DECODE));
+        let load_ms = LOAD_LEAST_MS + model.size_bytes.saturating_mul(1000) / LOAD_BYTES_PER_S;
+        Shown {
+            decode_tps,
+            prefill_tps,
+            kv_bytes_per_token: 0,
+            context_tokens: self.guess.context_tokens.min(model.context_tokens.max(1)),
+            load_ms: u32::try_from(load_ms).unwrap_or(u32::MAX),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use idlewild_engine::LoadedModel;
+
+    use super::*;
+
+    const GUESS: Guess = Guess { rates: None, context_tokens: 4096, kv_tokens: 8192, slots: 2 };
+
+    fn model(id: u8) -> ModelInfo {
+        ModelInfo { id: ModelId([id; 32]), name: format!("m{id}"), size_bytes: 100_000_000, context_tokens: 2048 }
+    }
+
+    fn loaded(id: u8) -> LoadedModel {
+        LoadedModel {
+            id: ModelId([id; 32]),
+            name: String::new(),
+            context_tokens: 2048,
+            trained_context_tokens: 2048,
+            kv_bytes_per_token: 23_053,
+            size_bytes: 100_000_000,
+            load_ms: 700,
+            vocabulary: 1,
+            layers: 1,
+        }
+    }
+
+    #[test]
+    fn a_model_that_was_never_loaded_is_guessed_by_its_size() {
+        let loads = Loads::new(GUESS).of(&EngineStats::default(), &[model(1)]);
+        assert_eq!(loads.len(), 1);
+        assert_eq!((loads[0].loaded, loads[0].decode_tps, loads[0].prefill_tps), (false, 80.0, 240.0));
+        assert_eq!((loads[0].queue_wait_ms, loads[0].context_tokens, loads[0].kv_free_tokens), (800, 2048, 8192));
+    }
+
+    #[test]
+    fn what_was_measured_is_remembered_after_the_model_is_gone() {
+        let memory = Loads::new(GUESS);
+        let ready = EngineStats {
+            model: Some(loaded(2)),
+            decode_tps: 50.0,
+            prefill_tps: 200.0,
+            kv_free_tokens: 100,
+            ..EngineStats::default()
+        };
+        let loads = memory.of(&ready, &[model(1), model(2)]);
+        assert_eq!((loads[0].model, loads[0].loaded, loads[0].kv_free_tokens), (ModelId([2; 32]), true, 100));
+        assert_eq!(loads[0].queue_wait_ms, 0);
+        let loads = memory.of(&EngineStats::default(), &[model(2)]);
+        assert_eq!((loads[0].loaded, loads[0].decode_tps, loads[0].queue_wait_ms), (false, 50.0, 700));
+    }
+
+    #[test]
+    fn a_full_engine_says_how_long_the_wait_is() {
+        let memory = Loads::new(GUESS);
+        let full =
+            EngineStats { model: Some(loaded(1)), decode_tps: 50.0, running: 2, waiting: 1, ..EngineStats::default() };
+        assert_eq!(memory.of(&full, &[model(1)])[0].queue_wait_ms, 10_000);
+        // Another model waits for those that run and wait, and for its own load.
+        assert_eq!(memory.of(&full, &[model(3)])[0].queue_wait_ms, 15_800);
+    }
+}
