@@ -143,23 +143,22 @@ fn print_examples() {
         for line in sample.frame.chunks(32) {
             println!("{}", HEXLOWER.encode(line));
         }
-        println!("```\n```text");
-        wrapped(&sample.debug);
-        println!("```\n");
+        println!("```\n```text\n{}\n```\n", wrapped(&sample.debug));
     }
     println!("```ticket\n{}\n```", ticket());
 }
 
-/// Prints words in lines of about 110 characters.
-fn wrapped(text: &str) {
-    let mut line = String::new();
+/// Words in lines of about 110 characters.
+fn wrapped(text: &str) -> String {
+    let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
-        if !line.is_empty() && line.len() + word.len() > 110 {
-            println!("{line}");
-            line.clear();
+        match lines.last_mut() {
+            Some(line) if line.len() + word.len() <= 110 => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            Some(_) | None => lines.push(word.to_owned()),
         }
-        let space = if line.is_empty() { "" } else { " " };
-        line = line + space + word;
     }
-    println!("{line}");
+    lines.join("\n")
 }
