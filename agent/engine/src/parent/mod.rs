@@ -1,0 +1,106 @@
+//! The agent's side: a handle, and the supervisor that keeps a child alive behind it.
+
+mod backoff;
+mod link;
+mod spawner;
+mod supervisor;
+
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::{EngineConfig, EngineError, EngineJob, EngineNotice, EngineStats, EngineStream, LoadedModel, ModelFile};
+use link::Place;
+use supervisor::Supervisor;
+
+/// Requests from handles that may wait for the supervisor, which never waits long itself.
+const REQUESTS_MAX: usize = 64;
+
+/// Notices that may wait to be read. A later one is dropped when nobody reads.
+const NOTICES_MAX: usize = 64;
+
+/// What a handle asks of the supervisor.
+#[derive(Debug)]
+enum Request {
+    Load { file: ModelFile, reply: oneshot::Sender<Result<LoadedModel, EngineError>> },
+    Unload { reply: oneshot::Sender<()> },
+    Submit { job: Box<EngineJob>, reply: oneshot::Sender<Result<EngineStream, EngineError>> },
+    Stop { reply: oneshot::Sender<()> },
+}
+
+/// A handle to the engine. Clones are cheap and speak to the same child; when the last one goes, so does the child.
+#[derive(Debug, Clone)]
+pub struct Engine {
+    requests: mpsc::Sender<Request>,
+    stats: watch::Receiver<EngineStats>,
+}
+
+impl Engine {
+    /// An engine in a child process, started when first asked for. Must be called inside a tokio runtime.
+    pub fn start(config: EngineConfig) -> (Self, mpsc::Receiver<EngineNotice>) {
+        Self::supervise(config, Place::Process)
+    }
+
+    /// The same on a thread of this process: for tests, since a crash of llama.cpp would be ours.
+    pub fn in_process(config: EngineConfig) -> (Self, mpsc::Receiver<EngineNotice>) {
+        Self::supervise(config, Place::Thread)
+    }
+
+    fn supervise(config: EngineConfig, place: Place) -> (Self, mpsc::Receiver<EngineNotice>) {
+        let (requests, incoming) = mpsc::channel(REQUESTS_MAX);
+        let (notices, notices_out) = mpsc::channel(NOTICES_MAX);
+        let (stats, stats_out) = watch::channel(EngineStats { slots: config.limits().slots, ..EngineStats::default() });
+        tokio::spawn(Supervisor::new(config, place, stats, notices).run(incoming));
+        (Self { requests, stats: stats_out }, notices_out)
+    }
+
+    /// Loads a model, and a child to hold it. The same model again costs nothing; another one waits until no sequence
+    /// runs, and meanwhile no job is taken for the old one.
+    pub async fn load(&self, file: ModelFile) -> Result<LoadedModel, EngineError> {
+        let (reply, answer) = oneshot::channel();
+        self.ask(Request::Load { file, reply }).await?;
+        answer.await.unwrap_or(Err(EngineError::Stopped))
+    }
+
+    /// Gives the model's memory back and forgets the model; the child stays. Sequences fail with `JobFailure::Leaving`.
+    pub async fn unload(&self) {
+        let (reply, answer) = oneshot::channel();
+        if self.ask(Request::Unload { reply }).await.is_ok() {
+            let _ = answer.await;
+        }
+    }
+
+    /// Runs a job on the loaded model. Where the child was stopped, or died and the pause is over, it is started and
+    /// the model loaded again first. Whether the job fits is told by the stream.
+    pub async fn submit(&self, job: EngineJob) -> Result<EngineStream, EngineError> {
+        let (reply, answer) = oneshot::channel();
+        self.ask(Request::Submit { job: Box::new(job), reply }).await?;
+        answer.await.unwrap_or(Err(EngineError::Stopped))
+    }
+
+    /// The engine as it last reported.
+    pub fn stats(&self) -> EngineStats {
+        self.stats.borrow().clone()
+    }
+
+    /// Follows the reports: wakes on every change.
+    pub fn watch_stats(&self) -> watch::Receiver<EngineStats> {
+        self.stats.clone()
+    }
+
+    /// The child's process id, while there is one.
+    pub fn pid(&self) -> Option<u32> {
+        self.stats.borrow().pid
+    }
+
+    /// Kills the child and waits until it is gone: its memory is free then. Sequences fail with `JobFailure::Leaving`.
+    /// The next `load` or `submit` starts a new child.
+    pub async fn stop(&self) {
+        let (reply, answer) = oneshot::channel();
+        if self.ask(Request::Stop { reply }).await.is_ok() {
+            let _ = answer.await;
+        }
+    }
+
+    async fn ask(&self, request: Request) -> Result<(), EngineError> {
+        self.requests.send(request).await.map_err(|_| EngineError::Stopped)
+    }
+}
