@@ -1,0 +1,83 @@
+//! Which peers could take a request, and why the others cannot.
+
+use core::time::Duration;
+
+use idlewild_protocol::{Digest, ModelLoad, PeerId, PeerState, PlaceRequest, Unfit};
+
+use crate::Now;
+use crate::cost::Work;
+use crate::view::{PeerView, View};
+
+/// A peer that we know by gossip only counts as reachable for other origins while its digest is no older: anti-entropy
+/// brings one every few seconds.
+const GOSSIP_FRESH: Duration = Duration::from_secs(15);
+
+/// One question, and who answers it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Question<'a> {
+    pub(super) now: Now,
+    pub(super) view: &'a View,
+    pub(super) origin: PeerId,
+    pub(super) request: &'a PlaceRequest,
+}
+
+/// How much room a peer must have. Tried in this order until somebody has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Room {
+    /// Free now, for the prompt and all the output that is expected.
+    Free,
+    /// For the same, once what runs there has ended.
+    InTime,
+    /// For what there is and one token: the answer may end with the context, which beats no answer.
+    Scant,
+}
+
+impl Room {
+    pub(super) const IN_ORDER: [Self; 3] = [Self::Free, Self::InTime, Self::Scant];
+
+    /// Whether a peer with this `model`, `reserved_tokens` of whose room are spoken for, has it.
+    pub(super) fn is_in(self, model: &ModelLoad, reserved_tokens: u32, work: &Work) -> bool {
+        let needed = work.needed_tokens();
+        let context = i64::from(model.context_tokens);
+        match self {
+            Self::Free if model.loaded => {
+                let free = model.kv_free_tokens.saturating_sub(reserved_tokens);
+                needed <= context && needed <= i64::from(free)
+            }
+            Self::Free | Self::InTime => needed <= context,
+            Self::Scant => i64::from(work.context_tokens) < context,
+        }
+    }
+}
+
+impl<'a> Question<'a> {
+    /// The peer's digest and what it says of the model, or why the peer cannot take the request whatever room it has. What
+    /// will not change is said before what may.
+    pub(super) fn model_on(&self, peer: PeerId, view: &'a PeerView) -> Result<(&'a Digest, &'a ModelLoad), Unfit> {
+        let Some(digest) = &view.digest else { return Err(Unfit::Unreachable) };
+        let Some(model) = digest.models.iter().find(|m| m.model == self.request.model) else {
+            return Err(Unfit::NoModel);
+        };
+        if self.request.excluded.contains(&peer) {
+            return Err(Unfit::JustFailed);
+        }
+        match digest.state {
+            PeerState::Busy => Err(Unfit::OwnerPresent),
+            PeerState::Leaving { .. } => Err(Unfit::Leaving),
+            PeerState::Serving if !self.is_reachable(peer, view) => Err(Unfit::Unreachable),
+            PeerState::Serving => Ok((digest, model)),
+        }
+    }
+
+    /// As far as we can tell: an origin reaches itself, and what we reach; of others it knows better itself.
+    fn is_reachable(&self, peer: PeerId, view: &PeerView) -> bool {
+        let is_fresh = self.now.saturating_sub(view.heard_at) <= GOSSIP_FRESH;
+        peer == self.origin || view.is_connected() || (self.origin != self.view.me() && is_fresh)
+    }
+
+    /// The request as it would begin anywhere: with all of its context to prefill.
+    pub(super) fn work(&self) -> Work {
+        let request = self.request;
+        Work::orphaned(request.prompt_tokens, request.expected_output_tokens, request.done_tokens)
+    }
+}
