@@ -43,7 +43,12 @@ impl Paths {
     /// All four directories under one, as tests and clusters on one machine use them.
     pub fn under(home: &Path) -> Self {
         let home = std::path::absolute(home).unwrap_or_else(|_| home.to_owned());
-        Self { config: home.join("config"), state: home.join("state"), data: home.join("data"), cache: home.join("cache") }
+        Self {
+            config: home.join("config"),
+            state: home.join("state"),
+            data: home.join("data"),
+            cache: home.join("cache"),
+        }
     }
 
     fn of_system() -> Result<Self, PathsError> {

@@ -1,0 +1,97 @@
+//! Sessions on disk: what the hazard estimate of later days is made of.
+
+use std::time::Duration;
+
+use idlewild_protocol::BootId;
+
+use super::SessionChange;
+use crate::store::{SessionId, Store, StoreError, unix_s};
+
+/// Writes sessions down. A disk that fails is reported once and stops nothing: that session is then not on record.
+#[derive(Debug)]
+pub struct SessionLog {
+    store: Store,
+    boot: BootId,
+    open: Option<SessionId>,
+    is_failing: bool,
+}
+
+impl SessionLog {
+    /// How often [`SessionLog::beat`] should be called in a session: a crash loses at most this much of its length.
+    pub const BEAT: Duration = Duration::from_secs(15);
+
+    /// Writes to `store` in the name of this boot.
+    pub fn new(store: Store, boot: BootId) -> Self {
+        Self { store, boot, open: None, is_failing: false }
+    }
+
+    /// Writes a change down. Act on the change first: this waits for the disk.
+    pub async fn record(&mut self, change: SessionChange) {
+        let outcome = match (change, self.open.take()) {
+            (SessionChange::Began, _) => match self.store.begin_session(self.boot, unix_s()).await {
+                Ok(session) => {
+                    self.open = Some(session);
+                    Ok(())
+                }
+                Err(e) => Err(e),
+            },
+            (SessionChange::Ended { cause, length }, Some(session)) => {
+                self.store.end_session(session, unix_s(), as_ms(length), cause).await
+            }
+            (SessionChange::Ended { .. }, None) => Ok(()),
+        };
+        self.report(outcome);
+    }
+
+    /// Writes down that the live session has lasted `age`.
+    pub async fn beat(&mut self, age: Duration) {
+        if let Some(session) = self.open {
+            let outcome = self.store.beat_session(session, as_ms(age)).await;
+            self.report(outcome);
+        }
+    }
+
+    /// Whether the last write failed: sessions are not being recorded.
+    pub fn is_failing(&self) -> bool {
+        self.is_failing
+    }
+
+    fn report(&mut self, outcome: Result<(), StoreError>) {
+        match outcome {
+            Ok(()) => self.is_failing = false,
+            Err(error) if !self.is_failing => {
+                self.is_failing = true;
+                tracing::warn!(%error, "sessions are not recorded; serving goes on");
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+fn as_ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use idlewild_protocol::DepartureCause;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_session_is_on_record_with_its_length_and_cause() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&dir.path().join("idlewild.db")).unwrap();
+        let boot = store.begin_boot(100, None).await.unwrap();
+        let mut log = SessionLog::new(store.clone(), boot.id);
+        log.record(SessionChange::Began).await;
+        log.beat(Duration::from_secs(15)).await;
+        let live = store.sessions().await.unwrap();
+        assert_eq!((live.len(), live[0].length_s, live[0].is_observed()), (1, 15.0, false));
+        let cause = DepartureCause::OwnerReturned;
+        log.record(SessionChange::Ended { cause, length: Duration::from_millis(20_500) }).await;
+        let done = store.sessions().await.unwrap();
+        assert_eq!((done[0].length_s, done[0].cause), (20.5, Some(cause)));
+        assert!(!log.is_failing());
+    }
+}

@@ -1,0 +1,98 @@
+//! One process at a time uses a data directory.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, Write};
+use std::path::PathBuf;
+
+use crate::config::Paths;
+
+/// The data directory is not free.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// Another process holds it.
+    #[error(
+        "another idlewild process ({pid}) uses {directory}\nhint: stop it first, or give this one a directory of its own with --home"
+    )]
+    Held {
+        /// What the other wrote about itself.
+        pid: String,
+        /// The data directory.
+        directory: PathBuf,
+    },
+    /// The lock file cannot be made.
+    #[error("could not lock {path}")]
+    Io {
+        /// The lock file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// Holds the data directory until it is dropped or the process ends, however it ends.
+#[derive(Debug)]
+pub struct DataLock {
+    _file: File,
+}
+
+impl DataLock {
+    /// Takes the data directory, which must exist.
+    pub fn take(paths: &Paths) -> Result<Self, LockError> {
+        let path = paths.lock_file();
+        let failed = |source| LockError::Io { path: path.clone(), source };
+        let mut file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(LockError::Held { pid: read_pid(&mut file), directory: paths.data.clone() });
+            }
+            Err(TryLockError::Error(source)) => return Err(failed(source)),
+        }
+        // Only for the message above: a full disk must not keep an agent from starting.
+        let _ = write_pid(&mut file);
+        Ok(Self { _file: file })
+    }
+
+    /// Whether somebody holds the data directory now.
+    pub fn is_held(paths: &Paths) -> bool {
+        OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(paths.lock_file())
+            .is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
+    }
+}
+
+fn read_pid(file: &mut File) -> String {
+    let mut text = String::new();
+    let _ = file.take(16).read_to_string(&mut text);
+    let text = text.trim();
+    if text.is_empty() { "pid unknown".to_owned() } else { format!("pid {text}") }
+}
+
+fn write_pid(file: &mut File) -> io::Result<()> {
+    file.set_len(0)?;
+    file.rewind()?;
+    write!(file, "{}", std::process::id())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_data_directory_has_one_holder_at_a_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let paths = Paths::under(dir.path());
+        paths.create().unwrap();
+        assert!(!DataLock::is_held(&paths));
+        let lock = DataLock::take(&paths).unwrap();
+        assert!(DataLock::is_held(&paths));
+        let error = DataLock::take(&paths).unwrap_err().to_string();
+        assert!(error.contains(&format!("pid {}", std::process::id())) && error.contains("--home"), "{error}");
+        drop(lock);
+        assert!(!DataLock::is_held(&paths));
+        DataLock::take(&paths).unwrap();
+    }
+}

@@ -1,0 +1,39 @@
+//! State on disk: secrets in files of their own, everything else in one SQLite database.
+//!
+//! ```text
+//! data/   lock           held by one process at a time          state/  api-key     the local API's secret
+//!         identity.json  secret key, bound to this machine              agent.json  where the running agent listens
+//!         membership.json  swarm, certificate
+//!         idlewild.db    sessions, election, tickets, links, requests
+//! ```
+//!
+//! A secret that is empty, damaged or readable by others stops the start with a message that says what to do: a weak
+//! secret is worse than none. A database that is full or read-only does not stop the serving of requests.
+
+mod api_key;
+mod database;
+mod file;
+mod identity;
+mod lock;
+mod machine;
+mod membership;
+mod running;
+
+pub use api_key::load_or_create_api_key;
+pub use database::{
+    Boot, LinkRecord, MAX_REQUESTS, MAX_SESSIONS, RateRecord, SessionId, SessionRecord, Store, StoreError,
+};
+pub use file::{FileError, read_secret, write_secret};
+pub use identity::{IdentityError, IdentitySeed, keep_identity, load_or_create_identity, reset_identity};
+pub use lock::{DataLock, LockError};
+pub use machine::{MachineMark, machine_boot};
+pub use membership::{
+    MembershipError, StoredMembership, SwarmKey, TICKET_TTL_S_MAX, TICKET_TTL_S_MIN, load_membership,
+    load_or_found_membership, new_ticket,
+};
+pub use running::{Running, read_running, remove_running, write_running};
+
+/// Seconds since 1970 by this machine's clock; 0 for a clock before that.
+pub fn unix_s() -> u64 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
