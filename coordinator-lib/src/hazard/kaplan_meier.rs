@@ -46,19 +46,34 @@ impl KaplanMeier {
         self.tail_rate
     }
 
-    fn without_floor(&self, t_s: f64, last_s: f64) -> f64 {
+    /// The probability that a session that has lasted `age_s` seconds lasts `t_s` more, whatever the age.
+    ///
+    /// As [`Survival::conditional`], but for its two floors, which are the published policy's: beyond them a session of
+    /// some days reads as ended by now (no departure was ever seen) or as endless (some were). A session older than a
+    /// curve that ends at 0 is on its tail.
+    pub fn remaining(&self, age_s: f64, t_s: f64) -> f64 {
+        let (step, later_step) = (self.step(age_s), self.step(age_s + t_s));
+        let stays_on_steps = if step > 0.0 { later_step / step } else { 1.0 };
+        let on_tail_s = self.beyond_last_s(age_s + t_s) - self.beyond_last_s(age_s);
+        stays_on_steps * (-self.tail_rate * on_tail_s).exp()
+    }
+
+    /// Survival just after the last event that is not later than `t_s`.
+    fn step(&self, t_s: f64) -> f64 {
         let passed = self.times_s.partition_point(|&time_s| time_s <= t_s);
-        let step = if passed == 0 { 1.0 } else { self.survivals.get(passed - 1).copied().unwrap_or(1.0) };
-        if t_s > last_s { step * (-self.tail_rate * (t_s - last_s)).exp() } else { step }
+        if passed == 0 { 1.0 } else { self.survivals[passed - 1] }
+    }
+
+    /// Seconds between the last event and `t_s`; all of `t_s` where there is no event.
+    fn beyond_last_s(&self, t_s: f64) -> f64 {
+        (t_s - self.times_s.last().copied().unwrap_or(0.0)).max(0.0)
     }
 }
 
 impl Survival for KaplanMeier {
     fn survival(&self, t_s: f64) -> f64 {
-        match self.times_s.last() {
-            None => (-t_s * self.tail_rate).exp(),
-            Some(&last_s) => self.without_floor(t_s, last_s).max(SURVIVAL_FLOOR),
-        }
+        let survival = self.step(t_s) * (-self.tail_rate * self.beyond_last_s(t_s)).exp();
+        if self.times_s.is_empty() { survival } else { survival.max(SURVIVAL_FLOOR) }
     }
 }
 
@@ -123,6 +138,19 @@ mod tests {
         check(&[], &[(0.0, 1.0), (3600.0, (-1.0_f64).exp())]);
         check(&[Session::censored(50.0)], &[(360_000.0, (-100.0_f64).exp())]);
         assert!(KaplanMeier::fit(&[]).survival(3600.0 * 100.0) < 1e-9);
+    }
+
+    #[test]
+    fn an_old_session_has_the_rest_of_life_that_its_curve_says() {
+        let week_s = 7.0 * 86_400.0;
+        let never_left = KaplanMeier::fit(&[Session::censored(week_s)]);
+        assert!((never_left.remaining(week_s, 3600.0) - (-1.0_f64).exp()).abs() < 1e-9);
+        let left_early = KaplanMeier::fit(&[Session::ended(60.0), Session::ended(120.0), Session::censored(week_s)]);
+        assert!((left_early.remaining(week_s, 90.0) - (-1.0_f64).exp()).abs() < 1e-9);
+        let outlived = KaplanMeier::fit(&[Session::ended(60.0), Session::ended(120.0)]);
+        assert!((outlived.remaining(130.0, 90.0) - (-1.0_f64).exp()).abs() < 1e-9);
+        assert_eq!(outlived.remaining(70.0, 49.0), 1.0);
+        assert_eq!(outlived.remaining(70.0, 50.0), 0.0);
     }
 
     #[test]

@@ -18,6 +18,8 @@ mod fleet;
 mod hazard_aware;
 mod migration;
 mod placement;
+#[cfg(test)]
+mod tests;
 
 pub use baselines::{LoadAware, OraclePlacement, Random, ReactiveFastest};
 pub use fleet::{Fleet, FleetPeer};
