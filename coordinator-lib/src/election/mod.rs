@@ -32,6 +32,8 @@ mod ranking;
 mod role;
 mod rounds;
 mod talk;
+#[cfg(test)]
+mod tests;
 mod timing;
 
 pub use machine::{Election, Input, Output};

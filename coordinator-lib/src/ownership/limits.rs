@@ -16,7 +16,7 @@ pub struct Limits {
     pub first_token_silence: Duration,
     /// Longest time from start to first token, however many signs of life come meanwhile.
     pub first_token: Duration,
-    /// How long a request that nobody can take is asked about again before the client is told: within the 2 s promised.
+    /// The client of a request that nobody can take is told so within this time: a little less than the 2 s promised.
     pub nowhere_patience: Duration,
     /// Between two such questions.
     pub nowhere_retry: Duration,
@@ -39,7 +39,7 @@ impl Default for Limits {
             token_silence: Duration::from_millis(3500),
             first_token_silence: Duration::from_millis(3500),
             first_token: Duration::from_mins(15),
-            nowhere_patience: Duration::from_millis(1400),
+            nowhere_patience: Duration::from_millis(1900),
             nowhere_retry: Duration::from_millis(350),
             exclusion: Duration::from_secs(30),
             retry_after: Duration::from_secs(15),

@@ -122,7 +122,7 @@ impl RequestMachine {
             over: false,
             outputs: VecDeque::new(),
         };
-        machine.ask(now);
+        machine.search(now);
         machine
     }
 

@@ -27,6 +27,8 @@ mod placing;
 mod running;
 mod spec;
 mod story;
+#[cfg(test)]
+mod tests;
 
 pub use error::{PeerReason, RequestError, RequestErrorKind, Why};
 pub use limits::Limits;

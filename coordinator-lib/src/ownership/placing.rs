@@ -17,8 +17,8 @@ pub(super) struct Placing {
     attempt: u32,
     /// The latest question, if it waits for its answer.
     question: Option<Question>,
-    /// Nobody could take it.
-    nowhere: Option<Nowhere>,
+    /// None while a worker runs that is not leaving.
+    search: Option<Search>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,39 +28,50 @@ struct Question {
     due: Now,
 }
 
-/// A spell in which nobody could take the request.
+/// One search, from the loss of a worker (or the request's beginning) to the next start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Nowhere {
+struct Search {
+    /// Since when nobody runs it.
     since: Now,
-    /// When to ask again; none while a question or an assignment is under way.
+    /// Nobody was found at first: those whose failure may have passed are asked for again.
+    forgiving: bool,
+    /// When to ask again; none while a question waits for its answer.
     retry_at: Option<Now>,
 }
 
 impl Placing {
     pub(super) fn timeout(&self) -> Option<Now> {
-        [self.question.map(|q| q.due), self.nowhere.and_then(|n| n.retry_at)].into_iter().flatten().min()
+        [self.question.map(|q| q.due), self.search.and_then(|s| s.retry_at)].into_iter().flatten().min()
     }
 
-    /// A worker has taken it: the spell is over.
-    pub(super) fn forget_nowhere(&mut self) {
-        self.nowhere = None;
+    /// A worker was found.
+    pub(super) fn end_search(&mut self) {
+        self.search = None;
     }
 }
 
 impl RequestMachine {
-    /// Asks the coordinator for a worker.
-    pub(super) fn ask(&mut self, now: Now) {
+    /// Begins a search: asks the coordinator, unless a question waits for its answer already.
+    pub(super) fn search(&mut self, now: Now) {
+        self.placing.search = Some(Search { since: now, forgiving: false, retry_at: None });
+        if self.placing.question.is_none() {
+            self.ask(now);
+        }
+    }
+
+    fn ask(&mut self, now: Now) {
         let request = self.question(now, false);
         self.say(Output::AskPlacement(request));
     }
 
     fn question(&mut self, now: Now, alone: bool) -> PlaceRequest {
-        let forgiving = self.placing.nowhere.is_some();
         let placing = &mut self.placing;
         placing.attempt = placing.attempt.saturating_add(1);
         placing.question = Some(Question { alone, due: now + self.limits.coordinator_answer });
-        if let Some(nowhere) = &mut placing.nowhere {
-            nowhere.retry_at = None;
+        let mut forgiving = false;
+        if let Some(search) = &mut placing.search {
+            search.retry_at = None;
+            forgiving = search.forgiving;
         }
         PlaceRequest {
             request: self.spec.request,
@@ -124,7 +135,7 @@ impl RequestMachine {
                 let request = self.question(now, true);
                 self.say(Output::PlaceAlone(request));
             }
-        } else if self.placing.nowhere.and_then(|n| n.retry_at).is_some_and(|at| at <= now) {
+        } else if self.placing.search.and_then(|s| s.retry_at).is_some_and(|at| at <= now) {
             self.ask(now);
         }
     }
@@ -132,18 +143,25 @@ impl RequestMachine {
     /// Nobody can take it now: ask again soon, or tell the client.
     fn nowhere(&mut self, now: Now, terms: &[PeerTerms]) {
         let retry_at = now + self.limits.nowhere_retry;
+        let search = self.placing.search.get_or_insert(Search { since: now, forgiving: true, retry_at: None });
         if self.running.is_some() {
             // The worker that is leaving goes on meanwhile; patience begins when it is gone.
-            self.placing.nowhere = Some(Nowhere { since: retry_at, retry_at: Some(retry_at) });
-            return;
-        }
-        let since = self.placing.nowhere.map_or(now, |n| n.since.min(now));
-        if self.is_hopeless(terms) || retry_at > since + self.limits.nowhere_patience {
+            search.since = now;
+        } else if self.is_beyond_patience(retry_at) || self.is_hopeless(terms) {
             let error = self.nobody(terms);
             self.conclude(Some(Output::Failed(error)));
-        } else {
-            self.placing.nowhere = Some(Nowhere { since, retry_at: Some(retry_at) });
+            return;
         }
+        if let Some(search) = &mut self.placing.search {
+            search.forgiving = true;
+            search.retry_at = Some(retry_at);
+        }
+    }
+
+    /// Whether a question at `retry_at` might be answered too late, by the coordinator and then by ourselves.
+    fn is_beyond_patience(&self, retry_at: Now) -> bool {
+        let answered_by = retry_at + 2 * self.limits.coordinator_answer;
+        self.placing.search.is_some_and(|search| answered_by > search.since + self.limits.nowhere_patience)
     }
 
     /// Whether a second or two will change nothing.
@@ -201,8 +219,8 @@ impl RequestMachine {
             let retry_after = Some(self.limits.retry_after);
             let error = RequestError { kind, peers: self.reasons(&[]), retry_after };
             self.conclude(Some(Output::Failed(error)));
-        } else if self.placing.question.is_none() {
-            self.ask(now);
+        } else {
+            self.search(now);
         }
     }
 }

@@ -22,6 +22,7 @@ impl RequestMachine {
     /// Raises the epoch and tells `worker` to go on from the log.
     pub(super) fn start(&mut self, now: Now, worker: PeerId, plan: PlaceReply) {
         self.replace_leaving(now);
+        self.placing.end_search();
         let epoch = self.story.last().map_or(Epoch(1), |last| last.epoch.next());
         let wait_s = plan.terms.iter().find(|t| t.peer == worker).map_or(0.0, |t| t.wait_s);
         let patience = Patience::new(now, wait_s, self.failures.silent_starts);
@@ -63,10 +64,8 @@ impl RequestMachine {
     }
 
     fn sign_of_life(&mut self, now: Now, stage: Stage) {
-        let Some(running) = &mut self.running else { return };
-        running.patience.sign_of_life(now, stage);
-        if running.leaving.is_none() {
-            self.placing.forget_nowhere();
+        if let Some(running) = &mut self.running {
+            running.patience.sign_of_life(now, stage);
         }
     }
 
@@ -140,7 +139,7 @@ impl RequestMachine {
     fn handle_leaving(&mut self, now: Now, cause: DepartureCause) {
         let Some(running) = &mut self.running else { return };
         if running.leaving.replace(cause).is_none() {
-            self.ask(now);
+            self.search(now);
         }
     }
 

@@ -1,0 +1,10 @@
+//! The request machine, driven by hand, by random scripts, by a small world of unreliable workers, and by a model
+//! checker.
+
+mod bench;
+mod deadlines;
+
+mod moves;
+mod nobody;
+
+mod writes;

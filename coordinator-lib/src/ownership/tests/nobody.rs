@@ -1,0 +1,200 @@
+//! Failures, whom they exclude, and the error when nobody can serve.
+
+use core::time::Duration;
+
+use idlewild_protocol::{JobFailure, Unfit};
+
+use super::bench::{Bench, ms, peer};
+use crate::ownership::{Ending, Limits, LossReason, Output, PeerReason, RequestErrorKind, Why};
+
+/// What the product promises: an error within 2 s.
+const ERROR_WITHIN: Duration = Duration::from_secs(2);
+
+/// Answers every question with nowhere until the request fails; how long that took.
+fn time_to_failure(bench: &mut Bench, why: &[(u8, Unfit)]) -> Duration {
+    let from = bench.now;
+    while !bench.machine.is_over() {
+        if bench.said.iter().any(|o| matches!(o, Output::AskPlacement(_) | Output::PlaceAlone(_))) {
+            bench.said.clear();
+            bench.nowhere(why);
+        } else {
+            bench.wait(ms(10));
+        }
+        assert!(bench.now < from + ms(60_000), "it never ends");
+    }
+    bench.now.saturating_sub(from)
+}
+
+#[test]
+fn what_a_moment_will_not_change_fails_at_once() {
+    for (why, kind) in [
+        (Unfit::NoModel, RequestErrorKind::NoModel),
+        (Unfit::ContextTooLong, RequestErrorKind::PromptTooLong { prompt_tokens: 4, context_tokens: 0 }),
+        (Unfit::OwnerPresent, RequestErrorKind::NoPeer),
+    ] {
+        let mut bench = Bench::new();
+        assert_eq!(time_to_failure(&mut bench, &[(1, why), (2, why)]), ms(0));
+        assert_eq!(bench.error().kind, kind);
+        let reason = |n| PeerReason { peer: peer(n), why: Why::Unfit(why) };
+        assert_eq!(bench.error().peers, [reason(1), reason(2)]);
+    }
+}
+
+#[test]
+fn what_a_moment_may_change_is_asked_about_again_within_the_promise() {
+    for why in [Unfit::Leaving, Unfit::Unreachable, Unfit::JustFailed] {
+        let mut bench = Bench::new();
+        let took = time_to_failure(&mut bench, &[(1, why)]);
+        assert!(took > ms(500) && took < ERROR_WITHIN, "{took:?}");
+        assert_eq!(bench.error().kind, RequestErrorKind::NoPeer);
+        assert!(bench.error().retry_after.is_some());
+    }
+}
+
+#[test]
+fn nobody_answers_at_all_and_the_client_still_hears_in_time() {
+    let mut bench = Bench::new();
+    bench.wait(ERROR_WITHIN);
+    assert!(matches!(bench.said.last(), Some(Output::Failed(_))));
+}
+
+#[test]
+fn a_peer_that_appears_in_time_serves() {
+    let mut bench = Bench::new();
+    bench.nowhere(&[(1, Unfit::Unreachable)]);
+    bench.wait(ms(400));
+    bench.place_on(1);
+    bench.accept(1);
+    bench.tokens(1, 0..1);
+    bench.finish(1, "");
+    assert!(matches!(bench.said.last(), Some(Output::Done { .. })));
+}
+
+#[test]
+fn the_only_peer_gets_a_second_chance_after_a_passing_failure() {
+    let mut bench = Bench::running(2);
+    bench.lose(1);
+    assert_eq!(bench.question().excluded, [peer(1)]);
+    bench.nowhere(&[(1, Unfit::JustFailed)]);
+    bench.wait(ms(400));
+    assert_eq!(bench.question().excluded, [], "nobody else is left");
+    bench.place_on(1);
+    bench.accept(2);
+    bench.tokens(2, 2..4);
+    bench.finish(2, "");
+    assert!(bench.machine.is_over());
+}
+
+#[test]
+fn a_lasting_failure_excludes_for_the_whole_request() {
+    for failure in
+        [JobFailure::Model("corrupt".to_owned()), JobFailure::PromptTooLong { prompt_tokens: 9, context_tokens: 8 }]
+    {
+        let mut bench = Bench::new();
+        bench.place_on(1);
+        bench.fail(1, failure);
+        bench.nowhere(&[(1, Unfit::JustFailed), (2, Unfit::Unreachable)]);
+        bench.wait(ms(400));
+        assert_eq!(bench.question().excluded, [peer(1)]);
+    }
+}
+
+#[test]
+fn a_coordinator_that_names_an_excluded_peer_is_not_obeyed() {
+    let mut bench = Bench::new();
+    bench.place_on(1);
+    bench.fail(1, JobFailure::Model("corrupt".to_owned()));
+    bench.place_on(1);
+    assert_eq!(bench.machine.live(), None);
+}
+
+#[test]
+fn a_passing_failure_is_forgiven_after_a_while() {
+    let mut bench = Bench::running(1);
+    bench.lose(1);
+    bench.place_on(2);
+    bench.accept(2);
+    for index in 1..10 {
+        bench.wait(ms(3400));
+        bench.token(2, index);
+    }
+    bench.lose(2);
+    assert_eq!(bench.question().excluded, [peer(2)]);
+}
+
+#[test]
+fn a_prompt_too_long_for_one_peer_is_placed_by_its_real_length() {
+    let mut bench = Bench::new();
+    bench.place_on(1);
+    bench.fail(1, JobFailure::PromptTooLong { prompt_tokens: 3000, context_tokens: 2048 });
+    assert_eq!(bench.question().prompt_tokens, 3000);
+    bench.nowhere(&[(1, Unfit::JustFailed), (2, Unfit::ContextTooLong), (3, Unfit::NoModel)]);
+    assert_eq!(bench.error().kind, RequestErrorKind::PromptTooLong { prompt_tokens: 3000, context_tokens: 2048 });
+    assert_eq!(bench.error().retry_after, None);
+}
+
+#[test]
+fn a_request_that_no_model_can_use_fails_at_once() {
+    let mut bench = Bench::new();
+    bench.place_on(1);
+    bench.fail(1, JobFailure::BadInput("unknown role".to_owned()));
+    assert_eq!(bench.error().kind, RequestErrorKind::BadInput("unknown role".to_owned()));
+}
+
+#[test]
+fn a_peer_that_cannot_use_what_another_could_is_only_replaced() {
+    let mut bench = Bench::running(2);
+    bench.lose(1);
+    bench.place_on(2);
+    bench.fail(2, JobFailure::BadInput("unknown token".to_owned()));
+    assert!(!bench.machine.is_over());
+    assert!(bench.question().excluded.contains(&peer(2)));
+}
+
+#[test]
+fn a_prompt_that_crashes_engines_does_not_go_round_the_swarm() {
+    let mut bench = Bench::new();
+    for n in 1..=3 {
+        bench.place_on(n);
+        bench.fail(u32::from(n), JobFailure::Engine("signal 6".to_owned()));
+    }
+    assert_eq!(bench.error().kind, RequestErrorKind::TriedTooOften { tried: 3 });
+    assert_eq!(bench.error().peers.len(), 3);
+}
+
+#[test]
+fn engine_failures_are_forgotten_when_tokens_come() {
+    let mut bench = Bench::new();
+    for n in 1..=6_u8 {
+        let epoch = u32::from(n);
+        bench.place_on(n);
+        bench.accept(epoch);
+        bench.token(epoch, epoch - 1);
+        bench.fail(epoch, JobFailure::Engine("signal 9".to_owned()));
+    }
+    assert!(!bench.machine.is_over());
+}
+
+#[test]
+fn tries_without_a_token_are_bounded() {
+    let mut bench = Bench::new();
+    for n in 1..=Limits::default().fruitless_max {
+        bench.place_on(n as u8);
+        bench.lose(n);
+    }
+    assert!(matches!(bench.error().kind, RequestErrorKind::TriedTooOften { tried: 6 }));
+}
+
+#[test]
+fn an_error_says_why_in_words() {
+    let mut bench = Bench::new();
+    bench.place_on(1);
+    bench.lose(1);
+    let _ = time_to_failure(&mut bench, &[(1, Unfit::JustFailed), (2, Unfit::OwnerPresent)]);
+    let error = bench.error();
+    let lost = Why::Tried(Ending::Lost(LossReason::Closed));
+    assert_eq!(error.peers[0], PeerReason { peer: peer(1), why: lost });
+    let words = error.to_string();
+    assert!(words.starts_with("no peer can serve this request now: "), "{words}");
+    assert!(words.contains("closed the connection") && words.contains("its owner is using it"), "{words}");
+}
