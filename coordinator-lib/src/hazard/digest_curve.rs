@@ -10,9 +10,8 @@ const SATURATED: f64 = 19.9;
 /// The survival of one peer's present session from when its digest was made.
 ///
 /// The cumulative hazard is linear from 0 to the first horizon and between horizons, and goes on at its last slope
-/// beyond 24 h: the hazard is constant on each piece. It also goes on so where the digest's codes end ([`SATURATED`]): a
-/// peer that is sure to leave in ten seconds must not look endless in eleven. An age is the seconds since the digest
-/// was made.
+/// beyond 24 h: the hazard is constant on each piece. It also goes on so where the digest's codes end: a peer that is
+/// sure to leave in ten seconds must not look endless in eleven. An age is the seconds since the digest was made.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DigestCurve {
     /// Each ends at one of [`HORIZONS_S`]; the last goes on.
