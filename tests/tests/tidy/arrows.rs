@@ -86,7 +86,7 @@ const CORE: [(&str, &[&str]); 7] = [
     ("hazard", &[]),
     ("cost", &["hazard"]),
     ("policy", &["hazard", "cost"]),
-    ("view", &[]),
+    ("view", &["hazard", "election"]),
     ("election", &[]),
     ("ownership", &[]),
     ("coordinator", &["hazard", "cost", "policy", "view"]),

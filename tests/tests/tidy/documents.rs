@@ -62,11 +62,11 @@ fn links_between_documents_lead_somewhere() {
     assert_none(&breaches);
 }
 
-/// Names of all functions in Rust sources that are tests (or are called `fn` and stand below a `#[test]`).
+/// Names of all tests in Rust sources: of the functions below `#[test]` or `#[tokio::test`.
 fn tests() -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for file in files().iter().filter(|file| file.is_rust()) {
-        for after in file.text.split("#[test]").skip(1).chain(file.text.split("test]\n").skip(1)) {
+        for after in file.text.split("#[test]").skip(1).chain(file.text.split("#[tokio::test").skip(1)) {
             let name = after.split_once("fn ").and_then(|(_, rest)| rest.split(['(', '<']).next());
             names.extend(name.map(str::to_owned));
         }
