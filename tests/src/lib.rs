@@ -1,1 +1,25 @@
-//! Placeholder.
+//! What the end-to-end tests stand on: whole networks on one machine, and real agents in them.
+//!
+//! ```text
+//! Lab (one test's world: namespaces, files, logs; gone when the test ends, however it ends)
+//!  |-- Segment   an Ethernet: a bridge, or a user-space switch with delay, jitter, loss and rate (relay)
+//!  |-- Host      a network namespace: interfaces, addresses, filters, shaping, cut cables
+//!  `-- Agent     a real `idlewild` process on a host: invited, joined, killed, frozen, resumed
+//!       `-- Client   what a program on that host would be: HTTP and streams, from inside the namespace
+//! ```
+//!
+//! Traffic stays on loopback and in the namespaces of the lab; the root namespace's interfaces are never touched.
+//! Where namespaces are not allowed each test says so in one line that starts with `SKIPPED`, and fails if
+//! `IDLEWILD_REQUIRE_NETNS=1` says that they ought to be.
+//!
+//! Deliberately absent: a simulated clock or network. What can be simulated is tested in `coordinator-lib`; here run the
+//! programs that people run.
+
+pub mod agent;
+pub mod client;
+pub mod lab;
+pub mod relay;
+mod wait;
+
+pub use lab::{Filter, Host, Lab, Segment, Verdict, in_lab};
+pub use wait::{eventually, within};
