@@ -157,6 +157,41 @@ fn the_documents_show_commands_that_the_program_knows() {
     assert_none(&breaches);
 }
 
+/// Names of the settings, from the one place where they are declared.
+fn settings() -> Vec<String> {
+    let text = read("agent/src/config/settings.rs");
+    let declared = between(&text, "\nsettings! {\n", "\n}\n");
+    let mut section = "";
+    let mut names = Vec::new();
+    for line in declared.first().unwrap().lines().filter(|line| !line.trim().starts_with("///")) {
+        let Some((name, rest)) = line.trim().split_once(": ") else { continue };
+        if rest.ends_with(" {") {
+            section = name;
+        } else if rest.contains(" = ") || rest.ends_with('=') {
+            names.push(format!("`{section}.{name}`"));
+        }
+    }
+    names
+}
+
+#[test]
+fn the_operating_guide_explains_every_setting_and_no_other() {
+    let guide = read("docs/operating.md");
+    let settings = settings();
+    assert!(settings.len() > 20, "{settings:?}");
+    let missing = settings.iter().filter(|name| !guide.contains(*name)).map(|name| format!("{name} is not explained"));
+    let sections: BTreeSet<&str> = settings.iter().filter_map(|name| name[1..].split('.').next()).collect();
+    let shown = guide.split('`').skip(1).step_by(2).filter(|word| {
+        let key = word
+            .split_once('.')
+            .filter(|(_, key)| key.chars().all(|c| c.is_ascii_lowercase() || "_0123456789".contains(c)));
+        key.is_some_and(|(section, key)| sections.contains(section) && !["json", "toml", "db"].contains(&key))
+    });
+    let strange =
+        shown.filter(|word| !settings.contains(&format!("`{word}`"))).map(|word| format!("{word} is no setting"));
+    assert_none(&missing.chain(strange).collect::<Vec<_>>());
+}
+
 #[test]
 fn the_changelog_speaks_of_the_version_that_is_built() {
     let version = format!("\n## {}", env!("CARGO_PKG_VERSION"));
