@@ -40,7 +40,7 @@ cluster="$(cache_dir)/quickstart"
 if [[ $keep == stop ]]; then
     program=$(built_program)
     [[ -x $program ]] || fail "nothing is built yet, so nothing can be running" "run packaging/quickstart.sh first"
-    exec "$program" dev cluster --dir "$cluster" --stop
+    exec "$program" dev stop --dir "$cluster"
 fi
 
 step "Packages that the build needs"
@@ -57,13 +57,13 @@ step "Model SmolLM2-135M-Instruct (98 MB, once)"
 model=$(fetch_model)
 echo "$model"
 
-step "Three peers on this machine; peer-1 has no model"
+step "Three peers on this machine; peer-1 takes no work"
 # A cluster that --keep left is replaced: it may run an older build.
-"$program" dev cluster --dir "$cluster" --stop >/dev/null
+"$program" dev stop --dir "$cluster" >/dev/null
 if [[ $keep == no ]]; then
-    trap '"$program" dev cluster --dir "$cluster" --stop >/dev/null || true' EXIT
+    trap '"$program" dev stop --dir "$cluster" >/dev/null || true' EXIT
 fi
-"$program" dev cluster --dir "$cluster" --peers 3 --model "$model" --bare 1 --keep
+"$program" dev cluster --dir "$cluster" --peers 3 --busy 1 --model "$model" --keep
 
 step "peer-1 asks: $question"
 "$program" run --home "$cluster/peer-1" --max-tokens 120 "$question"
@@ -81,6 +81,6 @@ WORDS
 else
     step "Stopping the peers"
     trap - EXIT
-    "$program" dev cluster --dir "$cluster" --stop
+    "$program" dev stop --dir "$cluster"
 fi
 finished

@@ -193,6 +193,17 @@ fn the_operating_guide_explains_every_setting_and_no_other() {
 }
 
 #[test]
+fn the_operating_guide_lists_every_exit_code() {
+    let text = read("agent/src/cli/exit.rs");
+    let arms = between(&text, "pub fn code(self) -> u8 {", "\n    }\n");
+    let codes: Vec<&str> = between(arms[0], "=> ", ",");
+    let guide = read("docs/operating.md");
+    let missing = codes.iter().filter(|code| !guide.contains(&format!("\n| {code} |")));
+    assert!(codes.len() > 5, "{codes:?}");
+    assert_none(&missing.map(|code| format!("exit code {code}")).collect::<Vec<_>>());
+}
+
+#[test]
 fn the_changelog_speaks_of_the_version_that_is_built() {
     let version = format!("\n## {}", env!("CARGO_PKG_VERSION"));
     assert!(read("CHANGELOG.md").contains(&version), "CHANGELOG.md has no section {version}");
