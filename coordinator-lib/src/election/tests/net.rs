@@ -44,8 +44,11 @@ enum Event {
         to: PeerId,
         message: ElectionMessage,
     },
-    /// The peer looks around.
-    Look(PeerId),
+    /// The peer notices who has come, or who has gone.
+    Look {
+        who: PeerId,
+        departures: bool,
+    },
 }
 
 /// One peer: its disk always, its machine while it is up.
@@ -180,21 +183,17 @@ impl Net {
     fn look_around(&mut self) {
         for who in self.up() {
             let departure = self.draw_time(self.weather.notice_departure_max);
-            self.schedule(self.weather.notice_arrival, Event::Look(who));
-            self.schedule(self.weather.notice_arrival.max(departure), Event::Look(who));
-        }
-        self.schedule_departures();
-    }
-
-    /// The last moment at which a departure is noticed.
-    fn schedule_departures(&mut self) {
-        for who in self.up() {
-            self.schedule(self.weather.notice_departure_max, Event::Look(who));
+            self.schedule(departure, Event::Look { who, departures: true });
+            self.schedule(self.weather.notice_arrival, Event::Look { who, departures: false });
         }
     }
 
-    fn look(&mut self, who: PeerId) {
-        let others: Vec<PeerId> = self.hosts.keys().copied().filter(|p| *p != who && self.is_linked(who, *p)).collect();
+    fn look(&mut self, who: PeerId, departures: bool) {
+        let before = &self.hosts[&who].sees;
+        let is_seen = |p: &PeerId| self.is_linked(who, *p) && before.contains(p);
+        let is_new = |p: &PeerId| self.is_linked(who, *p);
+        let sees = |p: &PeerId| if departures { is_seen(p) } else { before.contains(p) || is_new(p) };
+        let others: Vec<PeerId> = self.hosts.keys().copied().filter(|p| *p != who && sees(p)).collect();
         let remaining = |p: PeerId| self.hosts[&p].remaining_s;
         let peers: Vec<Candidate> =
             others.iter().chain([&who]).map(|p| Candidate { peer: *p, remaining_s: remaining(*p) }).collect();
@@ -259,7 +258,7 @@ impl Net {
                     self.hear(to, Input::Peer { from, message });
                 }
                 Some((_, Event::Deliver { .. })) => {}
-                Some((_, Event::Look(who))) => self.look(who),
+                Some((_, Event::Look { who, departures })) => self.look(who, departures),
                 None => self.tick_due(),
             }
         }
