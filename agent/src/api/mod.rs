@@ -17,7 +17,7 @@ mod guard;
 mod health;
 mod openai;
 #[cfg(test)]
-mod testing;
+mod tests;
 pub mod wire;
 
 use std::future::Future;

@@ -91,6 +91,11 @@ impl Desk {
         Arc::clone(&self.catalogue.borrow())
     }
 
+    /// Follows the models.
+    pub fn watch_catalogue(&self) -> watch::Receiver<Arc<Catalogue>> {
+        self.catalogue.clone()
+    }
+
     /// Whether requests are taken.
     pub fn is_ready(&self) -> bool {
         *self.ready.borrow()

@@ -1,9 +1,43 @@
-//! The driver.
+//! Drives an agent: one task owns the view, the election and the coordinator, all pure, and maps the world to them.
+//!
+//! ```text
+//! swarm events ---.                                            .--> swarm: digests, votes, answers
+//! owner reports --+--> event loop --> conversation --> pure  --+--> gate, digest, session log
+//! questions ------'      (one task)   (a file each)   machine  '--> answers to origins and API
+//! ```
+//!
+//! Conversations: `presence` (owner and session), `gossip` with `digests` and `survival`, `coordination` with
+//! `placements` (election, placement), `network` with `links`, `status` (the command line), `tickets` (newcomers).
+//! `launch` and `lifetime` are the start and the end.
+//!
+//! Invariant: the loop never waits for the network, and for the disk only before a vote or to keep a ticket.
+//! Invariant: a restart of any other part (API, worker, engine) is not seen here but as a change of load.
+//!
+//! Deliberately absent: decisions about peers. Those are coordinator-lib's.
 
 mod catalogue;
 mod clock;
+mod coordination;
 mod desk;
+mod digests;
+mod event_loop;
+mod gossip;
+mod launch;
+mod lifetime;
+mod links;
+mod logging;
+mod network;
+mod placements;
+mod presence;
+mod status;
+mod survival;
+mod tickets;
 
 pub use catalogue::{Catalogue, KnownModel};
 pub use clock::Clock;
 pub use desk::{Ask, Desk, DeskBack, InviteRefused, NoAnswer};
+pub use launch::{EnginePlace, FAKE_MODEL, Launch};
+pub use lifetime::{RunError, run, run_until};
+pub use logging::{LogError, start_logging};
+
+use event_loop::Driver;

@@ -3,7 +3,7 @@
 use idlewild_coordinator::ownership::LossReason;
 use idlewild_protocol::{Epoch, JobEvent, JobStart, PeerId};
 use idlewild_swarm::Swarm;
-use tokio::sync::{broadcast, mpsc, watch};
+use tokio::sync::{broadcast, mpsc};
 use tokio::task::AbortHandle;
 
 use crate::worker::{OriginEnd, Worker, local_line};
@@ -28,21 +28,15 @@ pub type Departed = (PeerId, LossReason);
 pub struct Workers {
     me: PeerId,
     local: Worker,
-    /// None until the swarm runs: until then only this peer can work.
-    swarm: watch::Receiver<Option<Swarm>>,
+    swarm: Swarm,
     departures: broadcast::Sender<Departed>,
 }
 
 impl Workers {
-    /// The workers that can be reached from here: `local`, and those of `swarm` as soon as it runs. The driver sends what
-    /// it hears of departures on `departures`.
-    pub fn new(
-        me: PeerId,
-        local: Worker,
-        swarm: watch::Receiver<Option<Swarm>>,
-        departures: broadcast::Sender<Departed>,
-    ) -> Self {
-        Self { me, local, swarm, departures }
+    /// The workers that can be reached from here: `local`, and those of `swarm`. The driver sends what it hears of
+    /// departures on `departures`.
+    pub fn new(local: Worker, swarm: Swarm, departures: broadcast::Sender<Departed>) -> Self {
+        Self { me: swarm.me(), local, swarm, departures }
     }
 
     async fn open(&self, worker: PeerId, start: JobStart) -> Result<OriginEnd, LossReason> {
@@ -51,8 +45,7 @@ impl Workers {
             self.local.take(theirs, start);
             return Ok(ours);
         }
-        let swarm = self.swarm.borrow().clone().ok_or(LossReason::NotOpened)?;
-        let opened = swarm.open_job(worker, start).await;
+        let opened = self.swarm.open_job(worker, start).await;
         opened.map(|client| OriginEnd::Remote(Box::new(client))).map_err(|_| LossReason::NotOpened)
     }
 }

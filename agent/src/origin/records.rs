@@ -6,8 +6,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use idlewild_protocol::RequestId;
+use tracing::warn;
 
 use crate::api::wire::ExplainReply;
+use crate::store::Store;
 
 /// Ended requests in memory. Older ones are in the store, if there is one.
 const ENDED_KEPT: usize = 256;
@@ -27,9 +29,16 @@ struct Books {
 #[derive(Debug, Clone, Default)]
 pub struct Records {
     books: Arc<Mutex<Books>>,
+    /// Where ended requests are kept; none keeps them in memory only.
+    store: Option<Store>,
 }
 
 impl Records {
+    /// Records that are also kept in `store`.
+    pub fn new(store: Option<Store>) -> Self {
+        Self { books: Arc::default(), store }
+    }
+
     /// Whatever a panic left is still a list of records.
     fn books(&self) -> MutexGuard<'_, Books> {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
@@ -57,18 +66,49 @@ impl Records {
         books.ended.push_back(record);
     }
 
-    /// The record of one request.
-    pub async fn explain(&self, request: RequestId) -> Option<ExplainReply> {
-        let books = self.books();
-        books.open.get(&request).or_else(|| books.ended.iter().find(|record| record.request == request)).cloned()
+    /// Keeps a closed record beyond this life of the process.
+    pub(super) async fn keep(&self, record: &ExplainReply) {
+        if let Some(store) = &self.store
+            && let Err(error) = store.record_request(record).await
+        {
+            warn!(%error, "a request's record is kept in memory only");
+        }
     }
 
-    /// The last requests, newest first.
+    /// The record of one request.
+    pub async fn explain(&self, request: RequestId) -> Option<ExplainReply> {
+        let in_memory = {
+            let books = self.books();
+            let ended = books.ended.iter().rev().find(|record| record.request == request);
+            books.open.get(&request).or(ended).cloned()
+        };
+        match (in_memory, &self.store) {
+            (Some(record), _) => Some(record),
+            (None, Some(store)) => store.request(request).await.unwrap_or_else(|error| {
+                warn!(%error, "records cannot be read");
+                None
+            }),
+            (None, None) => None,
+        }
+    }
+
+    /// The last requests, newest first: those that run, then those that ended.
     pub async fn latest(&self) -> Vec<ExplainReply> {
-        let books = self.books();
-        let open = books.open.values();
-        let mut latest: Vec<ExplainReply> = open.chain(books.ended.iter().rev().take(LATEST_SHOWN)).cloned().collect();
+        let (mut latest, ended) = {
+            let books = self.books();
+            let ended: Vec<ExplainReply> = books.ended.iter().rev().take(LATEST_SHOWN).cloned().collect();
+            (books.open.values().cloned().collect::<Vec<_>>(), ended)
+        };
         latest.sort_by_key(|record| std::cmp::Reverse(record.accepted_s));
+        let older = match &self.store {
+            Some(store) if ended.len() < LATEST_SHOWN => store.requests(LATEST_SHOWN as u32).await.unwrap_or_default(),
+            Some(_) | None => Vec::new(),
+        };
+        for record in ended.into_iter().chain(older) {
+            if !latest.iter().any(|known| known.request == record.request) {
+                latest.push(record);
+            }
+        }
         latest.truncate(LATEST_SHOWN);
         latest
     }

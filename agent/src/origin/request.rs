@@ -13,6 +13,7 @@ use super::placer::Answer;
 use super::pump::{NEWS, News, Pump};
 use super::record::Particulars;
 use super::{Failure, GenerationEvent, GenerationRequest, Shell, Submission, failure};
+use crate::api::wire::ExplainReply;
 
 /// Answers that may wait: late ones to old questions are skipped by the machine.
 const ANSWERS: usize = 4;
@@ -23,6 +24,8 @@ pub(super) struct RequestTask {
     machine: RequestMachine,
     particulars: Particulars,
     outbox: Outbox,
+    /// The last event, once there is one.
+    last: Option<GenerationEvent>,
     pump: Option<Pump>,
     news_in: mpsc::Sender<(Epoch, News)>,
     news: mpsc::Receiver<(Epoch, News)>,
@@ -48,7 +51,7 @@ impl RequestTask {
         let (news_in, news) = mpsc::channel(NEWS);
         let (answers_in, answers) = mpsc::channel(ANSWERS);
         let outbox = Outbox::new(events);
-        Self { shell, machine, particulars, outbox, pump: None, news_in, news, answers_in, answers }
+        Self { shell, machine, particulars, outbox, last: None, pump: None, news_in, news, answers_in, answers }
     }
 
     /// Runs to the last event, or until the client is gone.
@@ -76,7 +79,12 @@ impl RequestTask {
             }
             self.carry_out();
         }
-        self.close();
+        // The record is closed before the client knows that it is over: who then asks for it finds it whole.
+        let record = self.close();
+        if let Some(last) = self.last.take() {
+            self.outbox.push(last);
+        }
+        self.shell.records.keep(&record).await;
         while !client_gone && !self.outbox.is_empty() {
             client_gone = !self.outbox.deliver().await;
         }
@@ -130,7 +138,7 @@ impl RequestTask {
                     info!(?reason, prompt_tokens, output_tokens, "done");
                     self.particulars.finish = Some(reason);
                     self.shell.lengths.saw(self.machine.spec().model, output_tokens);
-                    self.outbox.push(GenerationEvent::Done { reason, prompt_tokens, output_tokens });
+                    self.last = Some(GenerationEvent::Done { reason, prompt_tokens, output_tokens });
                 }
                 Output::Failed(error) => self.fail(failure::explain(&error)),
                 Output::Moved { from, to, at_index, why } => {
@@ -170,7 +178,7 @@ impl RequestTask {
     fn fail(&mut self, failure: Failure) {
         info!(reason = %failure, "failed");
         self.particulars.error = Some(failure.message.clone());
-        self.outbox.push(GenerationEvent::Failed(failure));
+        self.last = Some(GenerationEvent::Failed(failure));
     }
 
     fn shut_down(&mut self) {
@@ -179,10 +187,12 @@ impl RequestTask {
         self.fail(Failure::shutting_down());
     }
 
-    fn close(&mut self) {
+    fn close(&mut self) -> ExplainReply {
         self.pump = None;
         self.particulars.ended = Some(self.shell.clock.now());
-        self.shell.records.end(self.particulars.record(&self.machine));
+        let record = self.particulars.record(&self.machine);
+        self.shell.records.end(record.clone());
+        record
     }
 }
 

@@ -152,7 +152,11 @@ impl Job<'_> {
 /// elsewhere.
 async fn submit(worker: &Worker, job: EngineJob) -> Result<EngineStream, JobFailure> {
     let file = worker.models.file(job.model).await.map_err(JobFailure::Model)?;
+    let was_verified = file.verify;
     worker.engine.load(file).await.map_err(failure_of)?;
+    if was_verified {
+        worker.models.confirm(job.model);
+    }
     worker.engine.submit(job).await.map_err(failure_of)
 }
 

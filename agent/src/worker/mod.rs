@@ -25,7 +25,7 @@ use tokio::sync::watch;
 pub use gate::{Gate, Shut};
 pub use line::{LineClosed, OriginEnd, WorkerEnd, local_line};
 pub use loads::Guess;
-pub use source::{FileAnswer, ModelSource, OneModel};
+pub use source::{FileAnswer, ModelSource, OneModel, StoredModels};
 
 use loads::Loads;
 
@@ -103,6 +103,11 @@ impl Worker {
     /// What each model of this peer would cost a request, the loaded one first.
     pub fn loads(&self) -> Vec<ModelLoad> {
         self.loads.of(&self.engine.stats(), &self.models.list())
+    }
+
+    /// Ends the engine, with whatever it still does.
+    pub async fn stop(&self) {
+        self.engine.stop().await;
     }
 
     /// Where models come from.

@@ -1,0 +1,133 @@
+//! Every way to be refused: status, form, and what the message says.
+
+use std::time::Duration;
+
+use reqwest::{RequestBuilder, StatusCode};
+use serde_json::{Value, json};
+
+use super::{KEY, Served, hello};
+use crate::origin::{Failure, FailureKind, GenerationEvent};
+
+async fn check(request: RequestBuilder, status: u16, code: &str, part: &str) {
+    let response = request.send().await.unwrap();
+    assert_eq!(response.status().as_u16(), status, "{part}");
+    let body: Value = response.json().await.unwrap();
+    let error = body["error"].as_object().unwrap();
+    assert_eq!(error.keys().map(String::as_str).collect::<Vec<_>>(), ["code", "message", "param", "type"]);
+    assert_eq!(error["code"], code);
+    let message = error["message"].as_str().unwrap();
+    assert!(message.contains(part), "{message:?} lacks {part:?}");
+}
+
+#[tokio::test]
+async fn every_route_but_health_and_readiness_wants_the_key() {
+    let served = Served::start().await;
+    for path in ["/v1/models", "/v1/nothing", "/", "/idlewild/v1/status", "/idlewild/v1/explain/x", "/v1/models/tiny"] {
+        let url = served.url(path);
+        check(served.client.get(&url), 401, "invalid_api_key", "API key").await;
+        check(served.client.get(&url).bearer_auth("test-kez"), 401, "invalid_api_key", "API key").await;
+        check(served.client.get(&url).basic_auth("test-key", Some(KEY)), 401, "invalid_api_key", "API key").await;
+    }
+    for path in ["/v1/chat/completions", "/v1/completions", "/idlewild/v1/stop", "/idlewild/v1/invite"] {
+        check(served.client.post(served.url(path)).body("{}"), 401, "invalid_api_key", "API key").await;
+    }
+    let get = |path: &str| served.client.get(served.url(path)).send();
+    assert_eq!(get("/health").await.unwrap().status(), 200);
+    assert_eq!(get("/ready").await.unwrap().status(), 503);
+    served.back.ready.send_replace(true);
+    assert_eq!(get("/ready").await.unwrap().status(), 200);
+}
+
+#[tokio::test]
+async fn names_and_pages_that_are_not_ours_are_refused_even_with_the_key() {
+    let served = Served::start().await;
+    let get = || served.client.get(served.url("/v1/models")).bearer_auth(KEY);
+    check(get().header("host", "evil.example"), 403, "host_not_allowed", "Host").await;
+    check(get().header("origin", "https://evil.example"), 403, "origin_not_allowed", "origins").await;
+    check(get().header("origin", "null"), 403, "origin_not_allowed", "origins").await;
+    let ours = get().header("origin", "http://localhost:14353").send().await.unwrap();
+    assert_eq!(ours.status(), 200);
+    assert!(ours.headers().keys().all(|name| !name.as_str().starts_with("access-control-")));
+}
+
+#[tokio::test]
+async fn bad_bodies_say_what_is_wrong_with_them() {
+    let served = Served::start().await;
+    let cases: [(&str, Value, &str, &str); 13] = [
+        ("invalid_type", json!({ "messages": "hi" }), "messages", "sequence"),
+        ("invalid_type", json!({ "temperature": "hot" }), "temperature", "hot"),
+        ("invalid_value", json!({ "temperature": 2.1 }), "temperature", "between 0 and 2"),
+        ("invalid_value", json!({ "top_p": -0.1 }), "top_p", "between 0 and 1"),
+        ("invalid_value", json!({ "max_tokens": 0 }), "max_tokens", "1 or more"),
+        ("invalid_value", json!({ "seed": 1.5 }), "seed", "integer"),
+        ("invalid_value", json!({ "stop": vec!["x"; 17] }), "stop", "at most 16"),
+        ("invalid_value", json!({ "messages": [] }), "messages", "at least one"),
+        ("unsupported_parameter", json!({ "n": 2 }), "n", "must be 1"),
+        ("unsupported_parameter", json!({ "logprobs": true }), "logprobs", "not supported"),
+        ("unsupported_parameter", json!({ "tool_choice": "required" }), "tool_choice", "tool calls"),
+        ("unsupported_parameter", json!({ "response_format": { "type": "json_object" } }), "response_format", "text"),
+        ("unsupported_parameter", json!({ "logit_bias": { "1": 2 } }), "logit_bias", "not supported"),
+    ];
+    for (code, change, _param, part) in cases {
+        check(served.post("/v1/chat/completions", hello(change)), 400, code, part).await;
+    }
+    check(served.post("/v1/chat/completions", "{\"model\":"), 400, "invalid_json", "EOF").await;
+    check(served.post("/v1/chat/completions", "{}"), 400, "invalid_type", "messages").await;
+    let two = json!({ "prompt": ["a", "b"] }).to_string();
+    check(served.post("/v1/completions", two), 400, "unsupported_parameter", "one prompt").await;
+    let ids = json!({ "prompt": [1, 2] }).to_string();
+    check(served.post("/v1/completions", ids), 400, "unsupported_parameter", "one prompt").await;
+}
+
+#[tokio::test]
+async fn wrong_models_routes_methods_and_sizes_have_their_own_status() {
+    let served = Served::start().await;
+    let other = hello(json!({ "model": "gpt-4" }));
+    check(served.post("/v1/chat/completions", other), 404, "model_not_found", "models here: tiny").await;
+    let get = |path: &str| served.client.get(served.url(path)).bearer_auth(KEY);
+    check(get("/v1/models/none"), 404, "model_not_found", "none").await;
+    check(get("/v1/embeddings"), 404, "unknown_url", "/v1/embeddings").await;
+    check(get("/v1/chat/completions"), 405, "method_not_allowed", "GET").await;
+    let long = hello(json!({ "user": "x".repeat(10_001) }));
+    check(served.post("/v1/chat/completions", long), 413, "request_too_large", "10000").await;
+    check(get("/idlewild/v1/explain/none"), 400, "invalid_value", "request id").await;
+    let unknown = idlewild_protocol::RequestId([7; 16]);
+    check(get(&format!("/idlewild/v1/explain/{unknown}")), 404, "unknown_request", "no record").await;
+}
+
+#[tokio::test]
+async fn failures_before_the_first_word_are_statuses_for_streams_too() {
+    let mut served = Served::start().await;
+    let cases = [
+        (FailureKind::NobodyCanServe, 503, "no_peer", Some(7)),
+        (FailureKind::PromptTooLong, 400, "context_length_exceeded", None),
+        (FailureKind::BadInput, 400, "invalid_input", None),
+        (FailureKind::GaveUp, 503, "request_failed", Some(1)),
+    ];
+    for (kind, status, code, retry_s) in cases {
+        for stream in [true, false] {
+            let request = served.post("/v1/chat/completions", hello(json!({ "stream": stream })));
+            let retry_after = retry_s.map(Duration::from_secs);
+            let failure = Failure { kind, message: "B is busy".to_owned(), retry_after };
+            let (response, _) = served.play(request, vec![GenerationEvent::Failed(failure)]).await;
+            assert_eq!(response.status().as_u16(), status);
+            let header = response.headers().get("retry-after").map(|value| value.to_str().unwrap().to_owned());
+            assert_eq!(header, retry_s.map(|s| s.to_string()));
+            let body: Value = response.json().await.unwrap();
+            assert_eq!((&body["error"]["code"], &body["error"]["message"]), (&json!(code), &json!("B is busy")));
+        }
+    }
+}
+
+#[tokio::test]
+async fn more_requests_than_may_be_open_are_told_to_come_again() {
+    let mut served = Served::start().await;
+    let mut open = Vec::new();
+    for _ in 0..2 {
+        let request = served.post("/v1/chat/completions", hello(json!({})));
+        open.push((tokio::spawn(request.send()), served.submissions.recv().await.unwrap()));
+    }
+    let third = served.post("/v1/chat/completions", hello(json!({}))).send().await.unwrap();
+    assert_eq!(third.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(third.headers()["retry-after"], "1");
+}

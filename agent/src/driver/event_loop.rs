@@ -1,0 +1,215 @@
+//! The one task that owns view, election and coordinator: waits for what happens next, and hands it to the conversation
+//! that it belongs to.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use idlewild_coordinator::coordinator::Coordinator;
+use idlewild_coordinator::election::{self, Election};
+use idlewild_coordinator::view::View;
+use idlewild_engine::{EngineNotice, EngineStats};
+use idlewild_protocol::{DepartureCause, PeerId, Role};
+use idlewild_swarm::{Identity, Swarm, SwarmEvent};
+use tokio::sync::{broadcast, mpsc, watch};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::Clock;
+use super::catalogue::{Catalogue, Names};
+use super::desk::Ask;
+use super::digests::Digests;
+use super::links::Links;
+use super::network::Probed;
+use super::placements::Placements;
+use super::presence::Note;
+use super::survival::OwnSurvival;
+use crate::origin::{Departed, PlacementAsk, Records};
+use crate::owner::{OwnerReport, OwnerSource, SessionLog, SessionTracker};
+use crate::store::{IdentitySeed, Store, StoredMembership};
+use crate::worker::{Gate, Worker};
+
+/// Between two rounds of housekeeping: expiry, links, ranks.
+const HOUSEKEEPING: Duration = Duration::from_secs(1);
+
+/// What the driver publishes to the API.
+pub(super) struct Published {
+    pub(super) catalogue: watch::Sender<std::sync::Arc<Catalogue>>,
+    pub(super) ready: watch::Sender<bool>,
+}
+
+/// Everything that one agent knows and decides with. Each conversation (see the folder) adds its methods.
+pub(super) struct Driver {
+    pub(super) me: PeerId,
+    pub(super) role: Role,
+    pub(super) clock: Clock,
+    pub(super) api: SocketAddr,
+    pub(super) identity: Identity,
+    pub(super) seed: IdentitySeed,
+    pub(super) membership: StoredMembership,
+    pub(super) store: Store,
+    pub(super) swarm: Swarm,
+    pub(super) worker: Worker,
+    pub(super) records: Records,
+    pub(super) desk: Published,
+
+    pub(super) view: View,
+    pub(super) election: Election,
+    pub(super) coordinator: Coordinator,
+    pub(super) placements: Placements,
+    pub(super) digests: Digests,
+    pub(super) links: Links,
+    pub(super) names: Names,
+    pub(super) tracker: SessionTracker,
+    pub(super) estimates: watch::Receiver<OwnSurvival>,
+
+    pub(super) gate: watch::Sender<Gate>,
+    pub(super) notes: mpsc::Sender<Note>,
+    pub(super) departures: broadcast::Sender<Departed>,
+    pub(super) probes: mpsc::Sender<Probed>,
+    pub(super) stop: CancellationToken,
+    /// Why this agent goes down, once it does.
+    pub(super) leaving: Option<DepartureCause>,
+    /// How long it can still be reached then, in milliseconds.
+    pub(super) notice_ms: u32,
+    /// What the user should know, by heading.
+    pub(super) warnings: BTreeMap<&'static str, String>,
+    pub(super) next_housekeeping: Duration,
+    pub(super) next_beat: Duration,
+}
+
+/// Where things happen.
+pub(super) struct Inbox {
+    pub(super) swarm: mpsc::Receiver<SwarmEvent>,
+    pub(super) placements: mpsc::Receiver<PlacementAsk>,
+    pub(super) asks: mpsc::Receiver<Ask>,
+    pub(super) owner: Box<dyn OwnerSource>,
+    pub(super) notices: mpsc::Receiver<EngineNotice>,
+    pub(super) engine: watch::Receiver<EngineStats>,
+    pub(super) probed: mpsc::Receiver<Probed>,
+    pub(super) estimates: watch::Receiver<OwnSurvival>,
+}
+
+/// What happened next.
+enum Happened {
+    Swarm(SwarmEvent),
+    Placement(PlacementAsk),
+    Ask(Ask),
+    Owner(OwnerReport),
+    Engine(EngineNotice),
+    Probed(Probed),
+    /// The load, or the estimate of our own session, has changed.
+    Changed,
+    Timer,
+    /// The swarm's event loop is no more.
+    SwarmEnded,
+}
+
+impl Inbox {
+    /// Waits for the next thing, but no longer than `patience`.
+    async fn next(&mut self, patience: Duration) -> Happened {
+        tokio::select! {
+            biased;
+            report = self.owner.next() => Happened::Owner(report),
+            event = self.swarm.recv() => event.map_or(Happened::SwarmEnded, Happened::Swarm),
+            Some(ask) = self.placements.recv() => Happened::Placement(ask),
+            Some(ask) = self.asks.recv() => Happened::Ask(ask),
+            Some(notice) = self.notices.recv() => Happened::Engine(notice),
+            Some(probed) = self.probed.recv() => Happened::Probed(probed),
+            Ok(()) = self.engine.changed() => Happened::Changed,
+            Ok(()) = self.estimates.changed() => Happened::Changed,
+            () = tokio::time::sleep(patience) => Happened::Timer,
+        }
+    }
+}
+
+impl Driver {
+    pub(super) fn now(&self) -> Duration {
+        self.clock.now()
+    }
+
+    /// Runs until it is told to stop or the swarm ends.
+    pub(super) async fn run(&mut self, inbox: &mut Inbox) {
+        let stop = self.stop.clone();
+        self.refresh_models();
+        self.speak();
+        self.elect_among_live().await;
+        self.desk.ready.send_replace(true);
+        loop {
+            let patience = self.patience();
+            let Some(happened) = stop.run_until_cancelled(inbox.next(patience)).await else { return };
+            if matches!(happened, Happened::SwarmEnded) {
+                tracing::error!("the swarm ended by itself; the agent stops");
+                return;
+            }
+            self.handle(happened).await;
+            self.keep_time().await;
+        }
+    }
+
+    /// How long nothing needs to be done if nothing happens.
+    fn patience(&self) -> Duration {
+        let digest = self.digests.due(self.connected().len());
+        let timers = [self.election.poll_timeout(), Some(digest), Some(self.next_housekeeping)];
+        let due = timers.into_iter().flatten().min().unwrap_or_default();
+        due.saturating_sub(self.now())
+    }
+
+    async fn handle(&mut self, happened: Happened) {
+        match happened {
+            Happened::Owner(report) => self.handle_owner(report),
+            Happened::Swarm(event) => self.handle_swarm(event).await,
+            Happened::Placement(ask) => self.handle_placement(ask),
+            Happened::Ask(ask) => self.handle_ask(ask).await,
+            Happened::Engine(notice) => self.handle_notice(notice),
+            Happened::Probed(probed) => self.handle_probed(probed),
+            Happened::Changed => self.speak(),
+            Happened::Timer | Happened::SwarmEnded => {}
+        }
+    }
+
+    async fn keep_time(&mut self) {
+        let now = self.now();
+        if self.election.poll_timeout().is_some_and(|due| due <= now) {
+            self.elect(election::Input::Tick).await;
+        }
+        if self.next_housekeeping <= now {
+            self.next_housekeeping = now + HOUSEKEEPING;
+            self.keep_house().await;
+        }
+        if self.digests.due(self.connected().len()) <= now {
+            self.speak();
+        }
+    }
+
+    async fn keep_house(&mut self) {
+        let now = self.now();
+        self.view.expire(now);
+        self.measure_links();
+        self.refresh_models();
+        self.worker.models().refresh();
+        self.elect_among_live().await;
+        if let Some(age) = self.tracker.age(now).filter(|_| self.next_beat <= now) {
+            self.next_beat = now + SessionLog::BEAT;
+            self.note(Note::Beat(age));
+        }
+    }
+
+    fn handle_notice(&mut self, notice: EngineNotice) {
+        match notice {
+            EngineNotice::Exited { pid, how, restart_in } => {
+                warn!(?pid, how, ?restart_in, "the engine died");
+                self.warn_user("engine", Some(format!("the engine died ({how})")));
+            }
+            EngineNotice::Restarted { pid } => {
+                info!(?pid, "the engine runs again");
+                self.warn_user("engine", None);
+            }
+            EngineNotice::GaveUp => {
+                warn!("the engine died too often; it is started again when next needed");
+                self.warn_user("engine", Some("the engine died too often in a row and is not running".to_owned()));
+            }
+        }
+        self.speak();
+    }
+}

@@ -1,0 +1,300 @@
+//! The start: everything that can fail with words for the user, then the local API, then the swarm.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use idlewild_coordinator::coordinator::{Coordinator, CoordinatorConfig};
+use idlewild_coordinator::election::Election;
+use idlewild_coordinator::view::View;
+use idlewild_engine::{Backend as EngineBackend, Engine, EngineConfig, EngineNotice, FakeRates};
+use idlewild_protocol::{BootId, ModelId, ModelInfo, PeerId, Role};
+use idlewild_swarm::{Identity, InterfaceFilter, Membership, Swarm, SwarmConfig, SwarmEvent};
+use tokio::net::TcpListener;
+use tokio::sync::{broadcast, mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::catalogue::Names;
+use super::desk::{Desk, DeskBack};
+use super::digests::Digests;
+use super::event_loop::{Driver, Inbox, Published};
+use super::links::Links;
+use super::presence::start_writer;
+use super::tickets::Tickets;
+use super::{Clock, RunError};
+use crate::api::{self, Api, ApiKey, Hosts};
+use crate::config::{Backend, Config, Paths};
+use crate::models::ModelStore;
+use crate::origin::{Origins, Placer, Records, Shell, Submission, Workers};
+use crate::owner::{OwnerSource, SessionLog, SessionTracker, owner_source};
+use crate::store::{
+    DataLock, IdentitySeed, Running, Store, StoredMembership, load_or_create_api_key, load_or_create_identity,
+    load_or_found_membership, machine_boot, unix_s, write_running,
+};
+use crate::worker::{Gate, Guess, ModelSource, OneModel, StoredModels, Worker};
+
+/// The fake engine's model: the same on every peer, no file.
+pub const FAKE_MODEL: ModelId = ModelId(*b"idlewild fake model, not a file!");
+
+/// Departures that a pump may be behind with before it loses some (the stream's own end tells them too).
+const DEPARTURES: usize = 64;
+
+/// Probes that may have ended and wait: one runs at a time.
+const PROBES: usize = 4;
+
+/// Where the engine runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EnginePlace {
+    /// In a child process of this program.
+    Child,
+    /// On a thread, for tests.
+    Thread,
+}
+
+/// What an agent is started with.
+#[derive(Debug, Clone)]
+pub struct Launch {
+    /// Every setting.
+    pub config: Config,
+    /// Where its files are.
+    pub paths: Paths,
+    /// Where the engine runs.
+    pub engine: EnginePlace,
+}
+
+/// What is on disk, taken at the start.
+pub(super) struct OnDisk {
+    _lock: DataLock,
+    pub(super) seed: IdentitySeed,
+    pub(super) membership: StoredMembership,
+    pub(super) role: Role,
+    pub(super) store: Store,
+    pub(super) boot: BootId,
+    models: Arc<dyn ModelSource>,
+    owner: Box<dyn OwnerSource>,
+    key: ApiKey,
+}
+
+impl OnDisk {
+    /// Takes it, or says what is wrong with it.
+    pub(super) async fn take(launch: &Launch) -> Result<Self, RunError> {
+        let (paths, config) = (&launch.paths, &launch.config);
+        paths.create()?;
+        let lock = DataLock::take(paths)?;
+        let seed = load_or_create_identity(paths)?;
+        let now_s = unix_s();
+        let membership = load_or_found_membership(paths, &seed, now_s)?;
+        let role = membership.role(seed.peer(), now_s)?;
+        let key = ApiKey::new(&load_or_create_api_key(paths)?)?;
+        let store = Store::open(&paths.database_file())?;
+        let boot = store.begin_boot(now_s, machine_boot()).await?.id;
+        let models = models_of(config, paths)?;
+        let owner = owner_source(&config.owner, paths)?;
+        Ok(Self { _lock: lock, seed, membership, role, store, boot, models, owner, key })
+    }
+}
+
+fn models_of(config: &Config, paths: &Paths) -> Result<Arc<dyn ModelSource>, RunError> {
+    if config.engine.backend == Backend::Fake {
+        let context_tokens = config.engine.context_tokens;
+        let fake = ModelInfo { id: FAKE_MODEL, name: "fake".to_owned(), size_bytes: 0, context_tokens };
+        return Ok(Arc::new(OneModel(fake)));
+    }
+    let directory = match config.models.directory.as_str() {
+        "" => paths.models_dir(),
+        directory => PathBuf::from(directory),
+    };
+    Ok(Arc::new(StoredModels::new(ModelStore::open(directory)?)))
+}
+
+/// The API, which serves before anything else does.
+pub(super) struct Served {
+    pub(super) address: SocketAddr,
+    pub(super) task: JoinHandle<std::io::Result<()>>,
+    desk: DeskBack,
+    submissions: mpsc::Receiver<Submission>,
+    pub(super) records: Records,
+    catalogue: watch::Receiver<Arc<super::Catalogue>>,
+}
+
+/// Binds and serves.
+pub(super) async fn serve_api(launch: &Launch, disk: &OnDisk, stop: CancellationToken) -> Result<Served, RunError> {
+    let settings = &launch.config.api;
+    let wanted = SocketAddr::new(settings.address, settings.port);
+    let refused = |source| RunError::api(wanted, source);
+    let listener = TcpListener::bind(wanted).await.map_err(refused)?;
+    let address = listener.local_addr().map_err(refused)?;
+    let (origins, submissions) = Origins::channel(settings.max_requests as usize);
+    let records = Records::new(Some(disk.store.clone()));
+    let (desk, back) = Desk::pair(records.clone());
+    let catalogue = desk.watch_catalogue();
+    let api = Api {
+        key: disk.key.clone(),
+        hosts: Hosts::new(settings.address, []),
+        origins,
+        desk,
+        max_body_bytes: settings.max_body_bytes as usize,
+        default_model: Some(launch.config.models.default.clone()).filter(|name| !name.is_empty()),
+    };
+    let task = tokio::spawn(api::serve(listener, api, async move { stop.cancelled().await }));
+    let running = Running { pid: std::process::id(), api: address, started_s: unix_s(), version: version() };
+    write_running(&launch.paths, &running)?;
+    Ok(Served { address, task, desk: back, submissions, records, catalogue })
+}
+
+fn version() -> String {
+    env!("CARGO_PKG_VERSION").to_owned()
+}
+
+/// The swarm, with whom to trade tickets.
+pub(super) async fn start_swarm(
+    launch: &Launch,
+    disk: &OnDisk,
+) -> Result<(Swarm, mpsc::Receiver<SwarmEvent>), RunError> {
+    let settings = &launch.config.swarm;
+    let tickets = Tickets { store: disk.store.clone(), membership: disk.membership.clone(), seed: disk.seed.clone() };
+    let without_star = |pattern: &String| pattern.trim_end_matches('*').to_owned();
+    // Where this peer was invited from is where it finds the swarm, whatever the network's multicast does.
+    let static_peers = settings.peers.iter().chain(&disk.membership.addresses).cloned().collect();
+    let config = SwarmConfig {
+        identity: Identity::from_seed(disk.seed.seed()),
+        membership: Membership { swarm: disk.membership.swarm, chain: disk.membership.chain.clone() },
+        boot: disk.boot,
+        port: settings.port,
+        listen: settings.listen.clone(),
+        mdns: settings.mdns,
+        static_peers,
+        address_book: Some(launch.paths.address_book_file()),
+        interfaces: InterfaceFilter {
+            skip: settings.skip_interfaces.iter().map(without_star).collect(),
+            tunnels: settings.tunnels,
+        },
+        desk: Some(Arc::new(tickets)),
+    };
+    Ok(idlewild_swarm::start(config).await?)
+}
+
+fn start_engine(launch: &Launch) -> Result<(Engine, mpsc::Receiver<EngineNotice>, Guess), RunError> {
+    let settings = &launch.config.engine;
+    let rates = FakeRates {
+        prefill_tps: settings.fake_prefill_tps,
+        decode_tps: settings.fake_decode_tps,
+        load_ms: settings.fake_load_ms,
+    };
+    let (backend, guessed) = match settings.backend {
+        Backend::Llama => (EngineBackend::Llama, None),
+        Backend::Fake => (EngineBackend::Fake(rates), Some((rates.decode_tps, rates.prefill_tps))),
+    };
+    let program = std::env::current_exe().map_err(RunError::OwnProgram)?;
+    let config = EngineConfig {
+        program,
+        arguments: vec!["engine".to_owned()],
+        backend,
+        threads: settings.threads,
+        slots: settings.slots,
+        context_tokens: settings.context_tokens,
+        kv_tokens: settings.kv_tokens,
+    };
+    let guess = Guess {
+        rates: guessed,
+        context_tokens: settings.context_tokens,
+        kv_tokens: settings.kv_tokens.max(settings.context_tokens),
+        slots: settings.slots,
+    };
+    let (engine, notices) = match launch.engine {
+        EnginePlace::Child => Engine::start(config),
+        EnginePlace::Thread => Engine::in_process(config),
+    };
+    Ok((engine, notices, guess))
+}
+
+/// An agent that is ready to run.
+pub(super) struct Assembled {
+    pub(super) driver: Driver,
+    pub(super) inbox: Inbox,
+    /// Owns the requests; ends when the agent stops.
+    pub(super) origins: JoinHandle<()>,
+    /// Writes sessions down; ends with the driver.
+    pub(super) writer: JoinHandle<()>,
+    pub(super) api: JoinHandle<std::io::Result<()>>,
+}
+
+/// Puts the parts together: `stop` ends requests and the loop, in that order of being noticed.
+pub(super) async fn assemble(
+    launch: &Launch,
+    disk: OnDisk,
+    served: Served,
+    (swarm, events): (Swarm, mpsc::Receiver<SwarmEvent>),
+    stop: CancellationToken,
+) -> Result<(Assembled, DataLock), RunError> {
+    let clock = Clock::start();
+    let me = swarm.me();
+    let OnDisk { _lock: lock, seed, membership, role, store, boot, models, owner, key: _ } = disk;
+    let (engine, notices, guess) = start_engine(launch)?;
+    let shut = Gate::Shut { cause: idlewild_protocol::DepartureCause::Unknown, notice_ms: 0 };
+    let (gate, gate_seen) = watch::channel(shut);
+    let idle_stop = Duration::from_secs(u64::from(launch.config.engine.idle_stop_s));
+    let worker = Worker::start(engine, models, gate_seen, idle_stop, guess);
+    let (departures, _) = broadcast::channel(DEPARTURES);
+    let (placer, placements) = Placer::channel();
+    let workers = Workers::new(worker.clone(), swarm.clone(), departures.clone());
+    let shell = Shell::new((me, clock), placer, workers, served.records.clone(), served.catalogue, stop.clone());
+    let origins = tokio::spawn(shell.dispatch(served.submissions));
+    let (notes, estimates, writer) = start_writer(SessionLog::new(store.clone(), boot), store.clone());
+    let (probes, probed) = mpsc::channel(PROBES);
+    let DeskBack { asks, catalogue, ready } = served.desk;
+    let inbox = Inbox {
+        swarm: events,
+        placements,
+        asks,
+        owner,
+        notices,
+        engine: worker.watch_engine(),
+        probed,
+        estimates: estimates.clone(),
+    };
+    let (election, links) = recall(&store, me).await?;
+    let driver = Driver {
+        me,
+        role,
+        clock,
+        api: served.address,
+        identity: Identity::from_seed(seed.seed()),
+        seed,
+        membership,
+        store,
+        worker,
+        records: served.records,
+        desk: Published { catalogue, ready },
+        view: View::new(me),
+        election,
+        coordinator: Coordinator::new(CoordinatorConfig::default()),
+        placements: super::placements::Placements::default(),
+        digests: Digests::new(me, boot),
+        links,
+        names: Names::new(me),
+        tracker: SessionTracker::default(),
+        estimates,
+        gate,
+        notes,
+        departures,
+        probes,
+        stop,
+        leaving: None,
+        notice_ms: 0,
+        warnings: BTreeMap::new(),
+        next_housekeeping: Duration::ZERO,
+        next_beat: Duration::ZERO,
+        swarm,
+    };
+    Ok((Assembled { driver, inbox, origins, writer, api: served.task }, lock))
+}
+
+/// What the last run knew.
+async fn recall(store: &Store, me: PeerId) -> Result<(Election, Links), RunError> {
+    let (term, voted_for) = store.election().await?;
+    Ok((Election::new(me, term, voted_for, rand::random()), Links::new(store.links().await?)))
+}

@@ -1,0 +1,179 @@
+//! An agent's life: start, run, and an end that leaves nobody waiting.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use idlewild_coordinator::election;
+use idlewild_protocol::DepartureCause;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::event_loop::Driver;
+use super::launch::{self, Assembled, Launch, OnDisk};
+use crate::api::EmptyKey;
+use crate::config::PathsError;
+use crate::models::ModelError;
+use crate::owner::ScriptError;
+use crate::store::{FileError, IdentityError, LockError, MembershipError, StoreError, remove_running};
+
+/// How long running jobs may take to tell their origins, at the end.
+const JOBS_END: Duration = Duration::from_millis(500);
+
+/// How long open HTTP connections may take to hear the last word.
+const API_END: Duration = Duration::from_secs(2);
+
+/// How long the last writes may take.
+const DISK_END: Duration = Duration::from_secs(2);
+
+/// The agent could not start. Nothing runs.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The directories cannot be used.
+    #[error(transparent)]
+    Paths(#[from] PathsError),
+    /// Another process uses them.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// The identity cannot be used.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// The membership cannot be used.
+    #[error(transparent)]
+    Membership(#[from] MembershipError),
+    /// A file cannot be used.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The API's key is no key.
+    #[error(transparent)]
+    Key(#[from] EmptyKey),
+    /// The database cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The models cannot be listed.
+    #[error(transparent)]
+    Models(#[from] ModelError),
+    /// The owner's script cannot be read.
+    #[error(transparent)]
+    Owner(#[from] ScriptError),
+    /// The API's port is taken.
+    #[error(
+        "port {} of {} is in use; stop the other program, or set api.port (--api-port) to another, or to 0 for any",
+        .0.port(), .0.ip()
+    )]
+    ApiPortInUse(SocketAddr),
+    /// The API cannot listen there.
+    #[error("the API cannot listen on {address}; set api.address and api.port to what this machine has")]
+    ApiListen {
+        /// Where.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// The swarm cannot start.
+    #[error(transparent)]
+    Swarm(#[from] idlewild_swarm::StartError),
+    /// The program's own file is not known, so that no engine can be started.
+    #[error("this program cannot find its own file, which it runs the engine from")]
+    OwnProgram(#[source] io::Error),
+    /// Signals cannot be listened to.
+    #[error("signals cannot be listened to")]
+    Signals(#[source] io::Error),
+}
+
+impl RunError {
+    pub(super) fn api(address: SocketAddr, source: io::Error) -> Self {
+        if source.kind() == io::ErrorKind::AddrInUse {
+            Self::ApiPortInUse(address)
+        } else {
+            Self::ApiListen { address, source }
+        }
+    }
+}
+
+/// Runs an agent until SIGTERM, SIGINT or the stop route.
+pub async fn run(launch: Launch) -> Result<(), RunError> {
+    let stop = CancellationToken::new();
+    let mut term = signal(SignalKind::terminate()).map_err(RunError::Signals)?;
+    let mut int = signal(SignalKind::interrupt()).map_err(RunError::Signals)?;
+    let signalled = stop.clone();
+    let watch = tokio::spawn(async move {
+        tokio::select! {
+            _ = term.recv() => info!("SIGTERM"),
+            _ = int.recv() => info!("SIGINT"),
+        }
+        signalled.cancel();
+    });
+    let outcome = run_until(launch, stop).await;
+    watch.abort();
+    outcome
+}
+
+/// Runs an agent until `stop` is cancelled or the stop route is called.
+pub async fn run_until(launch: Launch, stop: CancellationToken) -> Result<(), RunError> {
+    let disk = OnDisk::take(&launch).await?;
+    let api_stop = CancellationToken::new();
+    let served = launch::serve_api(&launch, &disk, api_stop.clone()).await?;
+    let ran = run_with_api(&launch, disk, served, stop, api_stop).await;
+    remove_running(&launch.paths);
+    ran
+}
+
+async fn run_with_api(
+    launch: &Launch,
+    disk: OnDisk,
+    served: launch::Served,
+    stop: CancellationToken,
+    api_stop: CancellationToken,
+) -> Result<(), RunError> {
+    info!(api = %served.address, peer = %disk.seed.peer(), boot = disk.boot.0, "started");
+    let swarm = launch::start_swarm(launch, &disk).await?;
+    let (assembled, _lock) = launch::assemble(launch, disk, served, swarm, stop).await?;
+    let Assembled { mut driver, mut inbox, origins, writer, api } = assembled;
+    driver.run(&mut inbox).await;
+    info!("stopping");
+    driver.stop.cancel();
+    driver.desk.ready.send_replace(false);
+    driver.say_farewell().await;
+    // Requests tell their clients before the API closes.
+    origins.await.ok();
+    api_stop.cancel();
+    if timeout(API_END, api).await.is_err() {
+        warn!("some HTTP connections were still open");
+    }
+    driver.end(writer).await;
+    info!("stopped");
+    Ok(())
+}
+
+impl Driver {
+    /// Nothing new from here on; what runs is told, and a leader hands over.
+    async fn say_farewell(&mut self) {
+        self.leave(DepartureCause::Shutdown, JOBS_END);
+        self.elect(election::Input::Leaving).await;
+        let mut jobs = self.worker.watch_jobs();
+        if timeout(JOBS_END, jobs.wait_for(|running| *running == 0)).await.is_err() {
+            warn!("some jobs did not end in time");
+        }
+    }
+
+    /// Says goodbye and lets go of everything.
+    async fn end(self, writer: tokio::task::JoinHandle<()>) {
+        self.swarm.shut_down(DepartureCause::Shutdown, 0).await;
+        self.worker.stop().await;
+        let store = self.store.clone();
+        // The writer ends when the driver's sender is gone.
+        drop(self);
+        let written = async {
+            writer.await.ok();
+            store.flush().await
+        };
+        match timeout(DISK_END, written).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => warn!(%error, "the last writes failed"),
+            Err(_) => warn!("the disk did not take the last writes in time"),
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Logs to stderr: text for people, JSON for machines.
+
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
+
+use crate::config::{LogFormat, LogSettings};
+
+/// Logs cannot be written as configured.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// The level is not one.
+    #[error("log.level {level:?} is neither a level nor a list of directives ({why}); try \"info\"")]
+    Level {
+        /// As configured.
+        level: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Something else logs in this process already.
+    #[error("logging was started twice")]
+    Twice(#[source] TryInitError),
+}
+
+/// Starts logging for the whole process.
+pub fn start_logging(settings: &LogSettings) -> Result<(), LogError> {
+    let filter = EnvFilter::try_new(&settings.level)
+        .map_err(|error| LogError::Level { level: settings.level.clone(), why: error.to_string() })?;
+    let registry = tracing_subscriber::registry().with(filter);
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    match settings.format {
+        LogFormat::Text => registry.with(lines).try_init(),
+        LogFormat::Json => registry.with(lines.json()).try_init(),
+    }
+    .map_err(LogError::Twice)
+}

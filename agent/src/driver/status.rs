@@ -1,0 +1,160 @@
+//! Answers to the command line's questions.
+
+use idlewild_coordinator::hazard::{DigestCurve, Survival};
+use idlewild_coordinator::view::PeerView;
+use idlewild_protocol::{ModelId, PeerId, PeerState};
+use idlewild_swarm::PeerLink;
+use tracing::info;
+
+use super::Driver;
+use super::desk::{Ask, InviteRefused};
+use crate::api::wire::{
+    CoordinatorReply, EngineReply, InviteReply, InviteRequest, ModelReply, ModelsReply, PeerReply, StatusReply,
+    StopReply,
+};
+use crate::store::{MembershipError, TICKET_TTL_S_MAX, new_ticket, unix_s};
+
+/// Horizons of the probabilities that a status shows, in seconds.
+const SHOWN_SOON_S: f64 = 60.0;
+const SHOWN_LATER_S: f64 = 15.0 * 60.0;
+
+impl Driver {
+    pub(super) async fn handle_ask(&mut self, ask: Ask) {
+        // An asker that went away needs no answer.
+        match ask {
+            Ask::Status(reply) => drop(reply.send(self.status())),
+            Ask::Models(reply) => drop(reply.send(self.models())),
+            Ask::Invite(asked, reply) => drop(reply.send(self.invite(asked).await)),
+            Ask::Stop(reply) => {
+                info!("told to stop");
+                drop(reply.send(StopReply { pid: std::process::id() }));
+                self.stop.cancel();
+            }
+        }
+    }
+
+    fn status(&self) -> StatusReply {
+        let now = self.now();
+        StatusReply {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            peer: self.me,
+            boot: self.swarm.boot(),
+            swarm: self.membership.swarm,
+            role: self.role,
+            uptime_s: now.as_secs(),
+            state: self.state(),
+            reason: self.tracker.reasons().join("; "),
+            session_age_s: self.tracker.age(now).map(|age| age.as_secs()),
+            sessions_recorded: self.estimates.borrow().sessions(),
+            api: self.api.to_string(),
+            listeners: self.swarm.listeners(),
+            coordinator: self.election.leader().map(|leader| CoordinatorReply { term: self.election.term(), leader }),
+            engine: self.engine_reply(),
+            models: self.own_models(),
+            requests_running: u32::try_from(self.records.open().len()).unwrap_or(u32::MAX),
+            jobs_running: self.worker.jobs_running(),
+            peers: self.peers(),
+            warnings: self.warnings.values().cloned().collect(),
+        }
+    }
+
+    fn engine_reply(&self) -> EngineReply {
+        let stats = self.worker.engine();
+        EngineReply {
+            phase: serde_json::to_value(stats.phase)
+                .ok()
+                .and_then(|v| v.as_str().map(str::to_owned))
+                .unwrap_or_default(),
+            pid: stats.pid,
+            model: stats.model.map(|model| model.id),
+            running: stats.running,
+            waiting: stats.waiting,
+            slots: stats.slots,
+            decode_tps: stats.decode_tps,
+            prefill_tps: stats.prefill_tps,
+            restarts: stats.restarts,
+        }
+    }
+
+    /// The others, nearest first.
+    fn peers(&self) -> Vec<PeerReply> {
+        let links = self.swarm.peers();
+        let others = self.view.peers().filter(|(peer, _)| *peer != self.me);
+        let mut peers: Vec<PeerReply> = others
+            .map(|(peer, view)| self.peer_reply(peer, view, links.iter().find(|link| link.peer == peer)))
+            .collect();
+        peers.sort_by_key(|peer| (!peer.connected, peer.rtt_us.unwrap_or(u32::MAX), peer.peer));
+        peers
+    }
+
+    fn peer_reply(&self, peer: PeerId, view: &PeerView, link: Option<&PeerLink>) -> PeerReply {
+        let age_s = view.digest_age_s(self.now());
+        let curve = view.digest.as_ref().map(|digest| DigestCurve::new(&digest.survival));
+        let stays = |t_s: f64| curve.as_ref().map(|curve| curve.conditional(age_s, t_s));
+        PeerReply {
+            peer,
+            connected: link.is_some(),
+            role: link.map(|link| link.role),
+            address: link.map(|link| link.address.clone()),
+            connected_for_s: link.map(|link| link.connected_for.as_secs()),
+            rtt_us: link.map(|link| link.rtt_us),
+            up_bytes_per_s: link.and_then(|link| link.up_bytes_per_s),
+            down_bytes_per_s: link.and_then(|link| link.down_bytes_per_s),
+            state: view.digest.as_ref().map(|digest| digest.state),
+            age_s: view.digest.as_ref().map_or(0, |digest| digest.age_s),
+            stays_60s: stays(SHOWN_SOON_S),
+            stays_15min: stays(SHOWN_LATER_S),
+            models: view.digest.as_ref().map_or_else(Vec::new, |digest| digest.models.clone()),
+        }
+    }
+
+    /// The models that are known by name; with each, who takes work and could run it.
+    fn models(&self) -> ModelsReply {
+        let catalogue = self.names.catalogue();
+        let models = catalogue.models.iter().map(|model| ModelReply {
+            id: model.info.id,
+            name: model.info.name.clone(),
+            size_bytes: Some(model.info.size_bytes),
+            context_tokens: Some(model.info.context_tokens),
+            here: model.own,
+            peers: self.who_could_run(model.info.id),
+        });
+        ModelsReply { models: models.collect() }
+    }
+
+    fn who_could_run(&self, model: ModelId) -> Vec<PeerId> {
+        let could = |view: &PeerView| {
+            view.digest.as_ref().is_some_and(|digest| {
+                digest.state == PeerState::Serving && digest.models.iter().any(|load| load.model == model)
+            })
+        };
+        self.view.peers().filter(|(_, view)| could(view)).map(|(peer, _)| peer).collect()
+    }
+
+    async fn invite(&mut self, asked: InviteRequest) -> Result<InviteReply, InviteRefused> {
+        if !(1..=TICKET_TTL_S_MAX).contains(&asked.ttl_s) {
+            return Err(InviteRefused::BadTime { min_s: 1, max_s: TICKET_TTL_S_MAX });
+        }
+        let addresses = self.swarm.listeners();
+        if addresses.is_empty() {
+            return Err(InviteRefused::NoAddress);
+        }
+        let now_s = unix_s();
+        let ticket = new_ticket(&self.membership, &self.seed, addresses, now_s, asked.ttl_s).map_err(|e| match e {
+            MembershipError::MayNotInvite => InviteRefused::MayNotInvite,
+            MembershipError::File(_) | MembershipError::Certificate { .. } | MembershipError::NoRandomness => {
+                InviteRefused::NotKept(e.to_string())
+            }
+        })?;
+        self.store.add_ticket(&ticket, now_s).await.map_err(|e| InviteRefused::NotKept(e.to_string()))?;
+        Ok(InviteReply { ticket: ticket.to_string(), not_after_s: ticket.not_after_s, addresses: ticket.addresses })
+    }
+
+    /// Sets or clears what the user should know under one heading.
+    pub(super) fn warn_user(&mut self, heading: &'static str, warning: Option<String>) {
+        match warning {
+            Some(warning) => drop(self.warnings.insert(heading, warning)),
+            None => drop(self.warnings.remove(heading)),
+        }
+    }
+}
