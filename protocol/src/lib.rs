@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! connection --> hello (who are you, may you be here) --> control (heartbeats, digests, election, placement)
-//!                                                    \--> job     (one request: start, tokens, finish)
+//!                                                    |--> job     (one request: start, tokens, finish)
+//!                                                    \--> bulk    (bytes by the megabyte; so far probes)
 //! ```
 //!
 //! This crate holds types, their bytes and their limits, and nothing that acts: no sockets, no clocks, no files.
@@ -11,6 +12,7 @@
 //! Deliberately absent: libp2p (a [`PeerId`] is an Ed25519 key, printed as libp2p prints it), and the messages between
 //! an agent and its engine child, which never leave a machine.
 
+mod bulk;
 mod codec;
 mod control;
 mod digest;
@@ -21,6 +23,7 @@ mod member;
 mod model;
 mod version;
 
+pub use bulk::{BulkRequest, MAX_PROBE_BYTES, Measured};
 pub use codec::{DecodeError, EncodeError, FRAME_HEADER_BYTES, Message, frame, frame_len};
 pub use control::{
     Ballot, ControlMessage, DepartureCause, DigestVersion, ElectionMessage, MAX_DIGESTS_PER_MESSAGE,

@@ -1,11 +1,11 @@
 //! Any valid message, for the properties: full ranges of numbers, lists from empty to a little over the usual.
 
 use idlewild_protocol::{
-    Ballot, BootId, Certificate, CertificateChain, ControlMessage, CoordinatorView, Credential, DepartureCause, Digest,
-    DigestVersion, ElectionMessage, Epoch, FinishReason, Hello, HelloReply, JobEvent, JobFailure, JobInput, JobRequest,
-    JobStart, ModelId, ModelInfo, ModelLoad, PairRate, PeerId, PeerState, PeerTerms, PlaceOutcome, PlaceReply,
-    PlaceRequest, Protocol, QuantisedSurvival, Refusal, RequestId, Role, Sampling, SwarmId, Term, Ticket, TicketId,
-    TicketSecret, TokenId, Unfit, Version, VersionRange,
+    Ballot, BootId, BulkRequest, Certificate, CertificateChain, ControlMessage, CoordinatorView, Credential,
+    DepartureCause, Digest, DigestVersion, ElectionMessage, Epoch, FinishReason, Hello, HelloReply, JobEvent,
+    JobFailure, JobInput, JobRequest, JobStart, MAX_PROBE_BYTES, ModelId, ModelInfo, ModelLoad, PairRate, PeerId,
+    PeerState, PeerTerms, PlaceOutcome, PlaceReply, PlaceRequest, Protocol, QuantisedSurvival, Refusal, RequestId,
+    Role, Sampling, SwarmId, Term, Ticket, TicketId, TicketSecret, TokenId, Unfit, Version, VersionRange,
 };
 use proptest::array::uniform;
 use proptest::collection::vec;
@@ -272,4 +272,8 @@ pub(crate) fn ticket() -> impl Strategy<Value = Ticket> {
             not_after_s,
         },
     )
+}
+
+pub(crate) fn bulk_request() -> impl Strategy<Value = BulkRequest> {
+    (1..=MAX_PROBE_BYTES).prop_map(|bytes| BulkRequest::Probe { bytes })
 }

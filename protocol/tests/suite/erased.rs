@@ -4,8 +4,8 @@ use std::fmt::Debug;
 
 use data_encoding::HEXLOWER;
 use idlewild_protocol::{
-    CertificateChain, ControlMessage, Credential, DecodeError, Digest, FRAME_HEADER_BYTES, Hello, HelloReply, JobEvent,
-    JobRequest, Message, Ticket, frame, frame_len,
+    BulkRequest, CertificateChain, ControlMessage, Credential, DecodeError, Digest, FRAME_HEADER_BYTES, Hello,
+    HelloReply, JobEvent, JobRequest, Measured, Message, Ticket, frame, frame_len,
 };
 
 /// A kind of message: what a test can ask of it without knowing its type.
@@ -47,7 +47,7 @@ fn again<M: Message + Debug + PartialEq>(body: &[u8]) -> Result<Again, DecodeErr
 }
 
 /// Every kind that has bytes of its own.
-pub(crate) const KINDS: [Kind; 9] = [
+pub(crate) const KINDS: [Kind; 11] = [
     kind::<Hello>("Hello"),
     kind::<Credential>("Credential"),
     kind::<HelloReply>("HelloReply"),
@@ -55,6 +55,8 @@ pub(crate) const KINDS: [Kind; 9] = [
     kind::<Digest>("Digest"),
     kind::<JobRequest>("JobRequest"),
     kind::<JobEvent>("JobEvent"),
+    kind::<BulkRequest>("BulkRequest"),
+    kind::<Measured>("Measured"),
     kind::<CertificateChain>("CertificateChain"),
     kind::<Ticket>("Ticket"),
 ];
@@ -103,3 +105,6 @@ fn hex(list: &str) -> Option<String> {
     let bytes: Vec<u8> = list.split(", ").map(str::parse).collect::<Result<_, _>>().ok()?;
     (bytes.len() >= 8).then(|| HEXLOWER.encode(&bytes))
 }
+
+/// Kinds that are one structure: their first byte is not the number of a variant.
+pub(crate) const STRUCTURES: [&str; 5] = ["Hello", "Digest", "Measured", "CertificateChain", "Ticket"];

@@ -1,12 +1,13 @@
 //! The largest honest message of each kind fits its limit, and one element more is refused by writer and reader alike.
 
 use idlewild_protocol::{
-    BootId, Certificate, CertificateChain, ControlMessage, Digest, DigestVersion, EncodeError, Epoch, Hello,
-    HelloReply, JobEvent, JobFailure, JobInput, JobRequest, JobStart, MAX_DIGEST_BYTES, MAX_DIGESTS_PER_MESSAGE,
+    BootId, BulkRequest, Certificate, CertificateChain, ControlMessage, Digest, DigestVersion, EncodeError, Epoch,
+    Hello, HelloReply, JobEvent, JobFailure, JobInput, JobRequest, JobStart, MAX_DIGEST_BYTES, MAX_DIGESTS_PER_MESSAGE,
     MAX_EXCLUDED_PEERS, MAX_FAILURE_BYTES, MAX_MODELS_PER_DIGEST, MAX_MODELS_PER_MESSAGE, MAX_NAME_BYTES,
-    MAX_PAIRS_PER_DIGEST, MAX_STOP_BYTES, MAX_STOPS, MAX_TERMS_PER_PLAN, MAX_TEXT_BYTES, MAX_VERSIONS_PER_MESSAGE,
-    Message, ModelId, ModelInfo, ModelLoad, PairRate, PeerId, PeerTerms, PlaceOutcome, PlaceReply, PlaceRequest,
-    Protocol, QuantisedSurvival, RequestId, Role, Sampling, Term, TokenId, Unfit, Version, VersionRange, frame,
+    MAX_PAIRS_PER_DIGEST, MAX_PROBE_BYTES, MAX_STOP_BYTES, MAX_STOPS, MAX_TERMS_PER_PLAN, MAX_TEXT_BYTES,
+    MAX_VERSIONS_PER_MESSAGE, Message, ModelId, ModelInfo, ModelLoad, PairRate, PeerId, PeerTerms, PlaceOutcome,
+    PlaceReply, PlaceRequest, Protocol, QuantisedSurvival, RequestId, Role, Sampling, Term, TokenId, Unfit, Version,
+    VersionRange, frame,
 };
 
 use crate::samples::{certificate, digest, peer, signed, start};
@@ -247,6 +248,14 @@ fn words_in_events_are_bounded_and_a_failure_can_be_clipped_to_fit() {
         assert_eq!(written(&failed(failure.clipped())), Ok(()));
     }
     assert_eq!(JobFailure::Busy.clipped(), JobFailure::Busy);
+}
+
+#[test]
+fn a_probe_of_nothing_or_of_too_much_is_refused() {
+    assert_eq!(written(&BulkRequest::Probe { bytes: MAX_PROBE_BYTES }), Ok(()));
+    for bytes in [0, MAX_PROBE_BYTES + 1] {
+        assert_eq!(written(&BulkRequest::Probe { bytes }), OUT_OF_RANGE);
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use idlewild_protocol::{EncodeError, Message};
+use idlewild_protocol::{EncodeError, Measured, Message};
 use proptest::prelude::*;
 
 use crate::anything;
@@ -43,6 +43,12 @@ proptest! {
     #[test]
     fn job_events_come_back(message in anything::job_event()) {
         check(&message);
+    }
+
+    #[test]
+    fn bulk_messages_come_back(message in anything::bulk_request(), bytes_per_s in any::<u64>()) {
+        check(&message);
+        check(&Measured { bytes_per_s });
     }
 
     #[test]

@@ -2,11 +2,11 @@
 
 use ed25519_dalek::{Signer, SigningKey};
 use idlewild_protocol::{
-    Ballot, BootId, Certificate, CertificateChain, ControlMessage, CoordinatorView, Credential, DepartureCause, Digest,
-    DigestVersion, ElectionMessage, Epoch, FinishReason, Hello, HelloReply, JobEvent, JobFailure, JobInput, JobRequest,
-    JobStart, ModelId, ModelInfo, ModelLoad, PairRate, PeerId, PeerState, PeerTerms, PlaceOutcome, PlaceReply,
-    PlaceRequest, Protocol, QuantisedSurvival, Refusal, RequestId, Role, Sampling, SignedDigest, SwarmId, Term, Ticket,
-    TicketId, TicketSecret, TokenId, Unfit,
+    Ballot, BootId, BulkRequest, Certificate, CertificateChain, ControlMessage, CoordinatorView, Credential,
+    DepartureCause, Digest, DigestVersion, ElectionMessage, Epoch, FinishReason, Hello, HelloReply, JobEvent,
+    JobFailure, JobInput, JobRequest, JobStart, Measured, ModelId, ModelInfo, ModelLoad, PairRate, PeerId, PeerState,
+    PeerTerms, PlaceOutcome, PlaceReply, PlaceRequest, Protocol, QuantisedSurvival, Refusal, RequestId, Role, Sampling,
+    SignedDigest, SwarmId, Term, Ticket, TicketId, TicketSecret, TokenId, Unfit,
 };
 
 use crate::erased::Sample;
@@ -213,5 +213,11 @@ fn rest() -> Vec<Sample> {
         coordinator: None,
         ..digest()
     };
-    vec![Sample::of("Serving", &digest()), Sample::of("LeavingSoon", &leaving), Sample::of("Ticket", &ticket())]
+    vec![
+        Sample::of("Serving", &digest()),
+        Sample::of("LeavingSoon", &leaving),
+        Sample::of("Ticket", &ticket()),
+        Sample::of("Probe", &BulkRequest::Probe { bytes: 262_144 }),
+        Sample::of("Measured", &Measured { bytes_per_s: 11_800_000 }),
+    ]
 }
