@@ -21,5 +21,7 @@ pub mod lab;
 pub mod relay;
 mod wait;
 
+pub use agent::{Agent, Cluster, Fake, Launch, Signal};
+pub use client::{Answer, Client, Piece, Reply, Stream};
 pub use lab::{Filter, Host, Lab, Segment, Verdict, in_lab};
 pub use wait::{eventually, within};

@@ -1,1 +1,13 @@
-//! x
+//! Real agents: how they are started, what they say about themselves, and what is done to them.
+
+mod cluster;
+mod launch;
+mod process;
+mod running;
+mod status;
+
+pub use cluster::{Cluster, FOUND_WITHIN, join, program};
+pub use launch::{Fake, Launch, Setting};
+pub use process::{Signal, children, cpu_time, resident_bytes};
+pub use running::{API_WITHIN, Agent};
+pub use status::{Assignment, Engine, Explanation, Leader, PeerStatus, Status, Terms};

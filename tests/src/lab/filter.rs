@@ -93,8 +93,7 @@ fn both(rule: &str) -> (String, String) {
 /// Dropped at the interface, where the sending call does not notice; IPv6 too, whose multicast starts with ff.
 fn no_multicast(table: &str) -> String {
     let drop = "ip daddr 224.0.0.0/4 drop\nip6 daddr ff02::fb drop";
-    let chain =
-        |hook| format!("chain {hook} {{\ntype filter hook {hook} device \"eth0\" priority 0\n{drop}\n}}\n");
+    let chain = |hook| format!("chain {hook} {{\ntype filter hook {hook} device \"eth0\" priority 0\n{drop}\n}}\n");
     format!("table netdev {table} {{\n{}{}}}\n", chain("ingress"), chain("egress"))
 }
 

@@ -98,7 +98,7 @@ impl Switch {
             Some(port) if port == from => {}
             Some(port) => self.cross_down(left, port, frame),
             None => {
-                (0..self.ports.len()).filter(|port| *port != from).for_each(|port| self.cross_down(left, port, frame))
+                (0..self.ports.len()).filter(|port| *port != from).for_each(|port| self.cross_down(left, port, frame));
             }
         }
     }

@@ -1,0 +1,153 @@
+//! What an agent says about itself, as a program would read it: only the fields that tests look at.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+/// `GET /idlewild/v1/status`.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Status {
+    /// Itself.
+    pub peer: String,
+    /// This life of its process.
+    pub boot: u64,
+    /// Its swarm.
+    pub swarm: String,
+    /// Whether it takes work: `{"state": "serving"}` and so on.
+    pub state: Value,
+    /// Where its API listens.
+    pub api: String,
+    /// Where it listens for peers.
+    pub listeners: Vec<String>,
+    /// Who coordinates.
+    pub coordinator: Option<Leader>,
+    /// Its engine.
+    pub engine: Engine,
+    /// Requests that it originated and that run.
+    pub requests_running: u32,
+    /// Requests that it works on.
+    pub jobs_running: u32,
+    /// The others.
+    pub peers: Vec<PeerStatus>,
+    /// What the user should act on.
+    pub warnings: Vec<String>,
+}
+
+/// Who coordinates.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Leader {
+    /// Of its election.
+    pub term: u64,
+    /// Who.
+    pub leader: String,
+}
+
+/// An agent's engine.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Engine {
+    /// `absent`, `starting`, `loading`, `ready`, `backing_off`.
+    pub phase: String,
+    /// Its process.
+    pub pid: Option<u32>,
+    /// Requests that run in it.
+    pub running: u16,
+    /// Requests that wait for it.
+    pub waiting: u16,
+    /// How often it was started again.
+    pub restarts: u32,
+}
+
+/// Another peer.
+#[derive(Debug, Clone, Deserialize)]
+pub struct PeerStatus {
+    /// Who.
+    pub peer: String,
+    /// Whether there is a connection.
+    pub connected: bool,
+    /// The address of the connection.
+    pub address: Option<String>,
+    /// How long there has been one, in seconds.
+    pub connected_for_s: Option<u64>,
+    /// Round trip in microseconds.
+    pub rtt_us: Option<u32>,
+    /// Whether it takes work; none before its first digest.
+    pub state: Option<Value>,
+    /// What its models would cost.
+    pub models: Vec<Value>,
+}
+
+impl Status {
+    /// The others that it is connected to.
+    pub fn connected(&self) -> impl Iterator<Item = &PeerStatus> {
+        self.peers.iter().filter(|peer| peer.connected)
+    }
+
+    /// What it believes of one of the others.
+    pub fn of(&self, peer: &str) -> Option<&PeerStatus> {
+        self.peers.iter().find(|other| other.peer == peer)
+    }
+
+    /// Whether it is connected to `peer`.
+    pub fn sees(&self, peer: &str) -> bool {
+        self.of(peer).is_some_and(|other| other.connected)
+    }
+
+    /// The word for whether it takes work.
+    pub fn state(&self) -> &str {
+        self.state["state"].as_str().unwrap_or_default()
+    }
+}
+
+impl PeerStatus {
+    /// Whether it is connected, takes work, and has a model: it can be placed on.
+    pub fn is_serving(&self) -> bool {
+        let state = self.state.as_ref().and_then(|state| state["state"].as_str());
+        self.connected && state == Some("serving") && !self.models.is_empty()
+    }
+}
+
+/// `GET /idlewild/v1/explain/{request}`.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Explanation {
+    /// Milliseconds until its first token.
+    pub first_token_ms: Option<u64>,
+    /// Tokens of the answer.
+    pub output_tokens: u32,
+    /// How it ended.
+    pub finish: Option<String>,
+    /// Why it failed.
+    pub error: Option<String>,
+    /// Where it ran, in order.
+    pub assignments: Vec<Assignment>,
+}
+
+/// One assignment.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Assignment {
+    /// Its number.
+    pub epoch: u32,
+    /// Who worked.
+    pub worker: String,
+    /// Who decided.
+    pub decided_by: String,
+    /// The first token that was this worker's.
+    pub from_index: u32,
+    /// How it ended.
+    pub ended: Option<String>,
+    /// What it would have cost on each peer.
+    pub terms: Vec<Terms>,
+}
+
+/// What a request would cost on one peer.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Terms {
+    /// The peer.
+    pub peer: String,
+    /// Why it cannot take it.
+    pub unfit: Option<String>,
+    /// Seconds before it would start.
+    pub wait_s: f64,
+    /// Seconds of prefill and decoding.
+    pub service_s: f64,
+    /// Seconds lost to its departure, in expectation.
+    pub loss_s: f64,
+}
