@@ -87,3 +87,35 @@ fn unplanned(situation: &Situation<'_>, work: &Work, time_s: f64, parameters: &C
         None => Unplanned::Restart { cost_s: time_s + parameters.stall_penalty_s },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hazard::{KaplanMeier, Session};
+
+    const RATES: PeerRates = PeerRates {
+        decode_tps: 10.0,
+        prefill_tps: 100.0,
+        bandwidth_bps: 1e6,
+        kv_bytes_per_token: 1e4,
+        room_tokens: 4096,
+    };
+
+    #[test]
+    fn a_departure_that_is_certain_adds_its_whole_cost() {
+        let curve = KaplanMeier::fit(&[Session::ended(6.5)]);
+        let hazard = Hazard { curve: &curve, age_s: 0.0 };
+        // T = 2 + 1 + 5 s, cells of 0.5 s: it leaves within (6, 6.5], and the context has grown since 2.
+        let cases = [
+            ("another peer rebuilds", Some(50.0), (100.0 + 10.0 * (6.25 - 2.0)) / 50.0 + 0.2 + 2.0),
+            ("nobody else", None, 8.0 + 2.0),
+        ];
+        for (name, rebuild_tps, loss_s) in cases {
+            let situation = Situation { rates: &RATES, hazard, wait_s: 2.0, rebuild_tps };
+            let terms = terms(&situation, &Work::fresh(100, 50), &CostParameters::default());
+            assert!((terms.time_s() - 8.0).abs() < 1e-12, "{name}: {terms:?}");
+            assert!((terms.loss_s - loss_s).abs() < 1e-7, "{name}: {terms:?}, expected {loss_s}");
+            assert!((terms.leave_probability - 1.0).abs() < 1e-8, "{name}: {terms:?}");
+        }
+    }
+}
