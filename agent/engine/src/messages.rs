@@ -57,3 +57,10 @@ pub(crate) struct ChildStats {
     pub(crate) decode_tps: f32,
     pub(crate) prefill_tps: f32,
 }
+
+impl ChildStats {
+    /// These counts with the other's rates: to tell a change that is worth a report at once.
+    pub(crate) fn with_rates_of(self, other: Self) -> Self {
+        Self { decode_tps: other.decode_tps, prefill_tps: other.prefill_tps, ..self }
+    }
+}

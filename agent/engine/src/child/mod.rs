@@ -1,8 +1,87 @@
 //! The child's side: frames in, one batching loop, frames out.
+//!
+//! ```text
+//! reader thread: descriptor 0 -> commands --> run: obey | step --> events -> descriptor 1
+//!                                                     |
+//!                            prepare, plan, Model::evaluate, sampler, text
+//! ```
+//!
+//! The reader ends the whole process the moment that its pipe closes, also in the middle of a step: an agent that died
+//! leaves no engine behind.
 
+mod batcher;
+mod fake;
+mod llama;
+mod llama_log;
+mod load;
+mod model;
+mod pipe;
+mod plan;
+mod prepare;
+mod priority;
+mod rates;
+mod run;
+mod sampler;
+mod sequence;
+mod template;
+mod text;
+mod verify;
+mod warm_up;
+
+use std::io;
 use std::process::ExitCode;
+use std::thread;
+
+use tokio::sync::mpsc;
+use tracing_subscriber::EnvFilter;
+
+use crate::messages::EngineCommand;
+pub(crate) use run::run;
+
+/// Commands that wait for the loop. The pipe and the parent's own queue come on top.
+const COMMANDS_MAX: usize = 64;
+
+/// Environment variable with the child's log filter, as for the agent.
+const LOG_VARIABLE: &str = "IDLEWILD_LOG";
 
 /// What `idlewild engine` runs: reads commands on descriptor 0, writes events on 1, logs on 2; ends when 0 closes.
+///
+/// Takes the lowest priority for the whole process first.
 pub fn child_main() -> ExitCode {
-    ExitCode::FAILURE
+    let filter = EnvFilter::try_from_env(LOG_VARIABLE).unwrap_or_else(|_| EnvFilter::new("warn"));
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(false);
+    // A log that the caller has set up already stays.
+    let _ = log.try_init();
+    priority::lower();
+    let (sender, commands) = mpsc::channel(COMMANDS_MAX);
+    if let Err(error) = thread::Builder::new().name("engine-reader".to_owned()).spawn(move || read_commands(&sender)) {
+        tracing::error!(%error, "the engine cannot start its reader");
+        return ExitCode::FAILURE;
+    }
+    run(commands, |event| match pipe::write(&mut io::stdout().lock(), &event) {
+        Ok(()) => true,
+        Err(error) => {
+            tracing::warn!(%error, "the engine's parent no longer listens");
+            false
+        }
+    });
+    ExitCode::SUCCESS
+}
+
+fn read_commands(sender: &mpsc::Sender<EngineCommand>) {
+    let mut stdin = io::stdin().lock();
+    loop {
+        match pipe::read(&mut stdin) {
+            Ok(Some(command)) => {
+                if sender.blocking_send(command).is_err() {
+                    return;
+                }
+            }
+            Ok(None) => std::process::exit(0),
+            Err(error) => {
+                tracing::error!(%error, "the engine cannot read its commands");
+                std::process::exit(1);
+            }
+        }
+    }
 }

@@ -3,6 +3,7 @@
 mod backoff;
 mod link;
 mod spawner;
+mod streams;
 mod supervisor;
 
 use tokio::sync::{mpsc, oneshot, watch};

@@ -1,17 +1,79 @@
-//! Keeps a child alive. (In the making: answers every request with `Stopped`.)
+//! Keeps a child alive, and a model in it; hands jobs in and events out.
+//!
+//! ```text
+//!              load, submit                 loaded                    last handle dropped, stop
+//! absent ----------------------> loading ------------> ready ----------------------------------> absent
+//!    ^                             ^  | died             | died
+//!    | died too often              |  v                  v
+//!    '------------------------- backing off <------------'      (a model that was loaded is loaded again by itself)
+//! ```
+//!
+//! The supervisor never waits for the child: commands are queued with room for every cancellation, and each stream's
+//! queue is as long as its sequence can have events.
 
-use tokio::sync::{mpsc, watch};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use idlewild_protocol::{JobFailure, Message};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use super::Request;
-use super::link::Place;
-use crate::{EngineConfig, EngineNotice, EngineStats};
+use super::backoff::{Backoff, WELL_AFTER};
+use super::link::{COMMANDS_MAX, Link, LinkEvent, Place};
+use super::spawner::Spawner;
+use super::streams::{SEQUENCES_MAX, Streams};
+use crate::job::SequenceId;
+use crate::messages::{ChildStats, EngineCommand, EngineEvent};
+use crate::{
+    EngineConfig, EngineError, EngineJob, EngineNotice, EnginePhase, EngineStats, EngineStream, LoadFailure,
+    LoadedModel, ModelFile, SequenceEvent,
+};
 
-#[expect(dead_code, reason = "the next commit")]
+type LoadReply = oneshot::Sender<Result<LoadedModel, EngineError>>;
+
+/// How often streams that wait for a model to be loaded show that they are alive.
+const PROOF_OF_LIFE: Duration = Duration::from_secs(1);
+
+/// Who waits for the load in progress.
+#[derive(Debug, Default)]
+struct Loading {
+    replies: Vec<LoadReply>,
+    /// The child died before and gets its model back.
+    is_restart: bool,
+}
+
 pub(super) struct Supervisor {
     config: EngineConfig,
     place: Place,
+    spawner: Option<Spawner>,
+    link: Option<Link>,
+    /// The model that is loaded, being loaded, or to be loaded again.
+    wanted: Option<ModelFile>,
+    loading: Option<Loading>,
+    loaded: Option<LoadedModel>,
+    /// A load of another model, which waits until no sequence runs.
+    next_load: Option<(ModelFile, LoadReply)>,
+    streams: Streams,
+    /// Jobs that wait until the model is loaded.
+    queued: BTreeMap<SequenceId, EngineJob>,
+    backoff: Backoff,
+    restart_at: Option<Instant>,
+    ready_since: Option<Instant>,
+    child: ChildStats,
+    restarts: u32,
     stats: watch::Sender<EngineStats>,
     notices: mpsc::Sender<EngineNotice>,
+}
+
+/// What woke the supervisor.
+enum Wake {
+    Request(Request),
+    NoHandles,
+    Cancelled(SequenceId),
+    Link(LinkEvent),
+    Restart,
+    ProveLife,
 }
 
 impl Supervisor {
@@ -21,11 +83,373 @@ impl Supervisor {
         stats: watch::Sender<EngineStats>,
         notices: mpsc::Sender<EngineNotice>,
     ) -> Self {
-        Self { config, place, stats, notices }
+        let streams = Streams::new(config.limits().context_tokens);
+        Self {
+            config,
+            place,
+            spawner: None,
+            link: None,
+            wanted: None,
+            loading: None,
+            loaded: None,
+            next_load: None,
+            streams,
+            queued: BTreeMap::new(),
+            backoff: Backoff::default(),
+            restart_at: None,
+            ready_since: None,
+            child: ChildStats::default(),
+            restarts: 0,
+            stats,
+            notices,
+        }
     }
 
-    #[expect(clippy::unused_async, reason = "the next commit")]
-    pub(super) async fn run(self, requests: mpsc::Receiver<Request>) {
-        drop(requests);
+    /// Serves handles until the last one is dropped; the child dies with it.
+    pub(super) async fn run(mut self, mut requests: mpsc::Receiver<Request>) {
+        let mut ticks = interval(PROOF_OF_LIFE);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let restart_at = self.restart_at;
+            let wake = tokio::select! {
+                biased;
+                id = self.streams.cancelled() => Wake::Cancelled(id),
+                event = next_event(&mut self.link) => Wake::Link(event),
+                request = requests.recv() => request.map_or(Wake::NoHandles, Wake::Request),
+                () = sleep_until(restart_at.unwrap_or_else(Instant::now)), if restart_at.is_some() => Wake::Restart,
+                _ = ticks.tick(), if !self.queued.is_empty() => Wake::ProveLife,
+            };
+            match wake {
+                Wake::Request(request) => self.serve(request).await,
+                Wake::NoHandles => break,
+                Wake::Cancelled(id) => self.cancel(id).await,
+                Wake::Link(LinkEvent::Event(event)) => self.hear(event).await,
+                Wake::Link(LinkEvent::Exited(how)) => self.lose(&how),
+                Wake::Restart => self.restart().await,
+                Wake::ProveLife => self.streams.prove_life(self.queued.keys()),
+            }
+            self.publish();
+        }
+        self.stop().await;
+    }
+
+    async fn serve(&mut self, request: Request) {
+        match request {
+            Request::Load { file, reply } => self.load(file, reply).await,
+            Request::Submit { job, reply } => {
+                let _ = reply.send(self.submit(*job).await);
+            }
+            Request::Unload { reply } => {
+                self.unload();
+                let _ = reply.send(());
+            }
+            Request::Stop { reply } => {
+                self.stop().await;
+                self.publish();
+                let _ = reply.send(());
+            }
+        }
+    }
+
+    async fn load(&mut self, file: ModelFile, reply: LoadReply) {
+        if self.wanted.as_ref().is_some_and(|wanted| wanted.id == file.id) {
+            if let Some(loading) = &mut self.loading {
+                loading.replies.push(reply);
+                return;
+            }
+            if let Some(loaded) = &self.loaded {
+                let _ = reply.send(Ok(loaded.clone()));
+                return;
+            }
+        }
+        if let Err(error) = self.check_pause() {
+            let _ = reply.send(Err(error));
+        } else if self.loading.is_none() && self.streams.is_empty() {
+            self.begin_load(file, Loading { replies: vec![reply], is_restart: false }).await;
+        } else if self.next_load.is_none() {
+            self.next_load = Some((file, reply));
+        } else {
+            let _ = reply.send(Err(EngineError::Busy));
+        }
+    }
+
+    fn check_pause(&self) -> Result<(), EngineError> {
+        self.restart_at.map_or(Ok(()), |at| {
+            Err(EngineError::BackingOff { retry_in: at.saturating_duration_since(Instant::now()) })
+        })
+    }
+
+    async fn begin_load(&mut self, file: ModelFile, loading: Loading) {
+        self.loaded = None;
+        self.wanted = Some(file.clone());
+        self.loading = Some(loading);
+        match self.ensure_link().await {
+            Ok(()) => self.send(EngineCommand::Load(file)),
+            Err(error) => self.fail_load(&EngineError::Spawn(error.to_string())),
+        }
+        self.publish();
+    }
+
+    async fn ensure_link(&mut self) -> std::io::Result<()> {
+        if self.link.is_some() {
+            return Ok(());
+        }
+        let link = match self.place {
+            Place::Thread => Link::to_thread()?,
+            Place::Process => {
+                let spawner = match self.spawner.take() {
+                    Some(spawner) => spawner,
+                    None => Spawner::new(&self.config)?,
+                };
+                let child = spawner.spawn().await;
+                self.spawner = Some(spawner);
+                Link::to_process(child?)?
+            }
+        };
+        tracing::info!(pid = link.pid, "the engine started");
+        self.link = Some(link);
+        self.send(EngineCommand::Configure { backend: self.config.backend, limits: self.config.limits() });
+        Ok(())
+    }
+
+    /// The load in progress came to nothing: everyone who waited for it hears why.
+    fn fail_load(&mut self, error: &EngineError) {
+        tracing::warn!(%error, "no model is loaded");
+        self.wanted = None;
+        for reply in self.loading.take().into_iter().flat_map(|loading| loading.replies) {
+            let _ = reply.send(Err(error.clone()));
+        }
+        for id in std::mem::take(&mut self.queued).into_keys() {
+            self.streams.end(id, JobFailure::Model(error_text(error)));
+        }
+    }
+
+    async fn submit(&mut self, job: EngineJob) -> Result<EngineStream, EngineError> {
+        let wanted = self.wanted.as_ref().ok_or(EngineError::NoModel)?;
+        if wanted.id != job.model {
+            return Err(EngineError::OtherModel);
+        }
+        self.check_pause()?;
+        let has_room = self.link.as_ref().is_none_or(|link| link.commands.capacity() > SEQUENCES_MAX + 1);
+        if self.next_load.is_some() || !has_room {
+            return Err(EngineError::Busy);
+        }
+        let file = wanted.clone();
+        let (id, stream) = self.streams.open()?;
+        let command = EngineCommand::Submit { id, job };
+        if command.to_bytes().is_err() {
+            self.streams.forget(id);
+            return Err(EngineError::TooLarge);
+        }
+        if self.loaded.is_some() {
+            self.send(command);
+        } else if let EngineCommand::Submit { id, job } = command {
+            self.queued.insert(id, job);
+            if self.loading.is_none() {
+                self.begin_load(file, Loading::default()).await;
+            }
+        }
+        Ok(stream)
+    }
+
+    async fn cancel(&mut self, id: SequenceId) {
+        self.streams.forget(id);
+        if self.queued.remove(&id).is_none() && self.loaded.is_some() {
+            self.send(EngineCommand::Cancel(id));
+        }
+        self.begin_next_load().await;
+    }
+
+    /// Another model's turn has come when no sequence is left.
+    async fn begin_next_load(&mut self) {
+        if self.loading.is_none()
+            && self.streams.is_empty()
+            && let Some((file, reply)) = self.next_load.take()
+        {
+            self.begin_load(file, Loading { replies: vec![reply], is_restart: false }).await;
+        }
+    }
+
+    async fn hear(&mut self, event: EngineEvent) {
+        match event {
+            EngineEvent::Loaded(model) => self.become_ready(&model),
+            EngineEvent::LoadFailed(failure) => self.hear_load_failure(failure),
+            EngineEvent::Stats(stats) => self.child = stats,
+            EngineEvent::Sequence { id, event } => {
+                if matches!(event, SequenceEvent::Finished { .. }) {
+                    self.backoff.reset();
+                }
+                if !self.streams.pass_on(id, event) {
+                    return;
+                }
+            }
+        }
+        self.begin_next_load().await;
+    }
+
+    fn hear_load_failure(&mut self, failure: LoadFailure) {
+        self.fail_load(&EngineError::Load(failure));
+    }
+
+    fn become_ready(&mut self, model: &LoadedModel) {
+        tracing::info!(model = %model.name, load_ms = model.load_ms, "the engine is ready");
+        let loading = self.loading.take().unwrap_or_default();
+        self.loaded = Some(model.clone());
+        self.ready_since = Some(Instant::now());
+        for reply in loading.replies {
+            let _ = reply.send(Ok(model.clone()));
+        }
+        for (id, job) in std::mem::take(&mut self.queued) {
+            self.send(EngineCommand::Submit { id, job });
+        }
+        if loading.is_restart {
+            self.notify(EngineNotice::Restarted { pid: self.link.as_ref().and_then(|link| link.pid) });
+        }
+    }
+
+    /// The child died unasked: its sequences fail, and it comes back after a pause if it had a model.
+    fn lose(&mut self, how: &str) {
+        let pid = self.link.take().and_then(|link| link.pid);
+        self.restarts += 1;
+        if self.ready_since.take().is_some_and(|since| since.elapsed() >= WELL_AFTER) {
+            self.backoff.reset();
+        }
+        let pause = self.backoff.died();
+        let was_restart = self.loading.as_ref().is_some_and(|loading| loading.is_restart);
+        let file = self.wanted.clone().filter(|_| self.loaded.is_some() || was_restart);
+        if self.loading.is_some() {
+            self.fail_load(&EngineError::Exited(how.to_owned()));
+        }
+        self.streams.end_all(&JobFailure::Engine(how.to_owned()));
+        self.reset_child();
+        self.wanted = file;
+        self.restart_at = pause.map(|pause| Instant::now() + pause);
+        let restart_in = pause.filter(|_| self.wanted.is_some());
+        tracing::warn!(pid, how, ?restart_in, "the engine died");
+        self.notify(EngineNotice::Exited { pid, how: how.to_owned(), restart_in });
+        if pause.is_none() {
+            self.notify(EngineNotice::GaveUp);
+        }
+        if let Some((_, reply)) = self.next_load.take() {
+            let _ = reply.send(Err(EngineError::Exited(how.to_owned())));
+        }
+    }
+
+    async fn restart(&mut self) {
+        self.restart_at = None;
+        if let Some(file) = self.wanted.clone() {
+            self.begin_load(file, Loading { replies: Vec::new(), is_restart: true }).await;
+        }
+    }
+
+    fn unload(&mut self) {
+        self.streams.end_all(&JobFailure::Leaving);
+        self.fail_load_quietly();
+        self.wanted = None;
+        self.loaded = None;
+        self.restart_at = None;
+        if self.link.is_some() {
+            self.send(EngineCommand::Unload);
+        }
+    }
+
+    async fn stop(&mut self) {
+        self.streams.end_all(&JobFailure::Leaving);
+        self.fail_load_quietly();
+        self.restart_at = None;
+        if let Some(link) = self.link.take() {
+            let pid = link.pid;
+            link.kill().await;
+            tracing::info!(pid, "the engine was stopped");
+        }
+        self.reset_child();
+    }
+
+    fn fail_load_quietly(&mut self) {
+        self.queued.clear();
+        let waiting = self.loading.take().into_iter().flat_map(|loading| loading.replies);
+        for reply in waiting.chain(self.next_load.take().map(|(_, reply)| reply)) {
+            let _ = reply.send(Err(EngineError::Stopped));
+        }
+    }
+
+    fn reset_child(&mut self) {
+        self.loaded = None;
+        self.queued.clear();
+        self.ready_since = None;
+        self.child = ChildStats::default();
+    }
+
+    fn send(&mut self, command: EngineCommand) {
+        let Some(link) = &self.link else { return };
+        if link.commands.try_send(command).is_err() {
+            // Closed: the child is dying, and its exit is the next event. Never full: see `submit` and `COMMANDS_MAX`.
+            tracing::debug!("a command was not taken");
+        }
+    }
+
+    fn notify(&self, notice: EngineNotice) {
+        if self.notices.try_send(notice).is_err() {
+            tracing::debug!("nobody reads the engine's notices");
+        }
+    }
+
+    fn phase(&self) -> EnginePhase {
+        if self.restart_at.is_some() && self.wanted.is_some() {
+            return EnginePhase::BackingOff;
+        }
+        match (&self.link, &self.loading, &self.loaded) {
+            (None, ..) => EnginePhase::Absent,
+            (_, Some(_), _) => EnginePhase::Loading,
+            (_, None, Some(_)) => EnginePhase::Ready,
+            (_, None, None) => EnginePhase::Starting,
+        }
+    }
+
+    fn publish(&self) {
+        let stats = EngineStats {
+            pid: self.link.as_ref().and_then(|link| link.pid),
+            phase: self.phase(),
+            model: self.loaded.clone(),
+            running: self.child.running,
+            waiting: self.child.waiting + self.queued.len() as u16,
+            slots: self.config.limits().slots,
+            kv_tokens: self.child.kv_tokens,
+            kv_free_tokens: self.child.kv_free_tokens,
+            decode_tps: self.child.decode_tps,
+            prefill_tps: self.child.prefill_tps,
+            restarts: self.restarts,
+        };
+        self.stats.send_if_modified(|last| {
+            let is_changed = *last != stats;
+            *last = stats;
+            is_changed
+        });
+    }
+}
+
+/// Room for a load, an unload and a configuration besides every sequence's submission and cancellation.
+const _: () = assert!(COMMANDS_MAX > 3 * SEQUENCES_MAX);
+
+/// The next event of the child; never while there is none.
+async fn next_event(link: &mut Option<Link>) -> LinkEvent {
+    match link {
+        Some(link) => link.events.recv().await.unwrap_or_else(|| LinkEvent::Exited("its pipe was closed".to_owned())),
+        None => std::future::pending().await,
+    }
+}
+
+/// An error and what it came from, for a peer to read.
+fn error_text(error: &EngineError) -> String {
+    match error {
+        EngineError::Load(failure) => failure.to_string(),
+        EngineError::Spawn(_)
+        | EngineError::Exited(_)
+        | EngineError::OtherModel
+        | EngineError::NoModel
+        | EngineError::Busy
+        | EngineError::BackingOff { .. }
+        | EngineError::TooLarge
+        | EngineError::Stopped => error.to_string(),
     }
 }

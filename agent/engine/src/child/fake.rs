@@ -1,0 +1,211 @@
+//! A model of no weights: pseudo-text at set rates, for tests of everything around the engine.
+//!
+//! The next token depends on the ids before it and on nothing else, so a sequence that goes on elsewhere goes on exactly.
+//! Words are tokens; now and then comes a character whose two bytes are two tokens. It never ends by itself, except where
+//! the prompt holds the word `!end=N` (N up to 63): the answer ends N tokens after the end of a prompt in which that word
+//! is the last, sooner by what follows it there.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use idlewild_protocol::TokenId;
+
+use super::model::{Entry, Facts, Model};
+use super::template::ChatTemplate;
+use crate::FakeRates;
+use crate::config::Limits;
+
+const VOCABULARY: u32 = 1024;
+/// Says that the answer is complete.
+const END: u32 = 0;
+/// Ids of the 256 bytes.
+const BYTES: u32 = 1;
+/// Ids of `!end=0` to `!end=63`.
+const ENDS: u32 = 257;
+/// Ids of words, up to the vocabulary's end.
+const WORDS: u32 = 321;
+
+/// The two bytes of U+00E9.
+const LEAD: u32 = BYTES + 0xc3;
+const TRAIL: u32 = BYTES + 0xa9;
+
+/// What a context of the fake would take on the wire: that of a small model.
+const KV_BYTES_PER_TOKEN: usize = 20_480;
+
+/// How logits of words spread: enough that greedy choices are clear and sampled ones vary.
+const SPREAD: f32 = 8.0;
+
+const SYLLABLES: [&str; 16] =
+    ["ka", "lo", "mi", "ne", "ru", "sa", "to", "vi", "be", "du", "fa", "go", "he", "ju", "pi", "wo"];
+
+const TEMPLATE: &str = "{% for m in messages %}<|{{ m.role }}|> {{ m.content }} {% endfor %}<|assistant|>";
+
+/// What one slot holds: all that the next token depends on.
+#[derive(Debug, Clone, Copy, Default)]
+struct Held {
+    count: u32,
+    hash: u64,
+    last: u32,
+    ends_at: Option<u32>,
+}
+
+/// See the module.
+pub(crate) struct Fake {
+    rates: FakeRates,
+    facts: Facts,
+    template: Result<ChatTemplate, String>,
+    held: Vec<Held>,
+    /// The logits of the last batch, by the entry's index.
+    rows: Vec<(usize, Vec<f32>)>,
+}
+
+impl Fake {
+    pub(crate) fn load(rates: FakeRates, limits: Limits) -> Self {
+        sleep(Duration::from_millis(u64::from(rates.load_ms)));
+        Self {
+            rates,
+            facts: Facts {
+                vocabulary: VOCABULARY,
+                context_tokens: limits.context_tokens,
+                trained_context_tokens: limits.context_tokens,
+                kv_tokens: limits.kv_tokens,
+                layers: 1,
+                size_bytes: 0,
+            },
+            template: ChatTemplate::new(TEMPLATE, "", ""),
+            held: vec![Held::default(); usize::from(limits.slots)],
+            rows: Vec::new(),
+        }
+    }
+
+    /// A step reads its prompt pieces one after the other, and decodes all its decoding sequences at once.
+    fn pause(&self, batch: &[Entry]) {
+        let prompt = batch.iter().filter(|entry| !entry.wants_logits).count();
+        let mut seconds = per_second(prompt as f32, self.rates.prefill_tps);
+        if prompt < batch.len() {
+            seconds += per_second(1.0, self.rates.decode_tps);
+        }
+        sleep(Duration::from_secs_f32(seconds));
+    }
+}
+
+/// Seconds for `count` at a rate; none at 0 or infinity.
+fn per_second(count: f32, rate: f32) -> f32 {
+    if rate > 0.0 && rate.is_finite() { count / rate } else { 0.0 }
+}
+
+impl Held {
+    fn take(&mut self, id: u32) {
+        if (ENDS..WORDS).contains(&id) {
+            self.ends_at = Some(self.count + 1 + (id - ENDS));
+        }
+        self.hash = scramble(self.hash ^ u64::from(id));
+        self.last = id;
+        self.count += 1;
+    }
+
+    fn logits(&self) -> Vec<f32> {
+        let mut row = vec![f32::NEG_INFINITY; VOCABULARY as usize];
+        if self.last == LEAD {
+            row[TRAIL as usize] = 0.0;
+            return row;
+        }
+        if self.ends_at.is_some_and(|at| self.count >= at) {
+            row[END as usize] = 0.0;
+            return row;
+        }
+        for id in (WORDS..VOCABULARY).chain([LEAD]) {
+            let share = (scramble(self.hash.wrapping_add(u64::from(id))) >> 40) as f32 / (1_u32 << 24) as f32;
+            row[id as usize] = share * SPREAD;
+        }
+        row
+    }
+}
+
+/// splitmix64's finaliser.
+fn scramble(seed: u64) -> u64 {
+    let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+fn word_id(word: &str) -> u32 {
+    if let Some(n) = word.strip_prefix("!end=").and_then(|n| n.parse::<u32>().ok()) {
+        return ENDS + n.min(WORDS - ENDS - 1);
+    }
+    let hash = word.bytes().fold(0, |hash, byte| scramble(hash ^ u64::from(byte)));
+    WORDS + (hash % u64::from(VOCABULARY - WORDS)) as u32
+}
+
+impl Model for Fake {
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    fn tokenize(&self, text: &str) -> Vec<TokenId> {
+        text.split_whitespace().map(|word| TokenId(word_id(word))).collect()
+    }
+
+    fn begin(&self) -> Option<TokenId> {
+        None
+    }
+
+    fn piece(&self, id: TokenId, into: &mut Vec<u8>) {
+        if (BYTES..ENDS).contains(&id.0) {
+            into.push((id.0 - BYTES) as u8);
+        } else if id.0 >= WORDS {
+            let n = (id.0 - WORDS) as usize;
+            into.push(b' ');
+            into.extend_from_slice(SYLLABLES[n % 16].as_bytes());
+            into.extend_from_slice(SYLLABLES[n / 16 % 16].as_bytes());
+            into.extend_from_slice(SYLLABLES[n / 256].as_bytes());
+        }
+    }
+
+    fn is_end(&self, id: TokenId) -> bool {
+        id.0 == END
+    }
+
+    fn template(&self) -> Result<&ChatTemplate, &str> {
+        self.template.as_ref().map_err(String::as_str)
+    }
+
+    fn evaluate(&mut self, batch: &[Entry]) -> Result<(), String> {
+        self.pause(batch);
+        self.rows.clear();
+        for (index, entry) in batch.iter().enumerate() {
+            let held = &mut self.held[usize::from(entry.slot)];
+            if held.count != entry.position {
+                return Err(format!("slot {} holds {}, not {}", entry.slot, held.count, entry.position));
+            }
+            held.take(entry.id.0);
+            if entry.wants_logits {
+                self.rows.push((index, held.logits()));
+            }
+        }
+        let cells: u32 = self.held.iter().map(|held| held.count).sum();
+        if cells > self.facts.kv_tokens { Err("no cells".to_owned()) } else { Ok(()) }
+    }
+
+    fn logits(&self, index: usize) -> &[f32] {
+        self.rows.iter().find(|(at, _)| *at == index).map_or(&[], |(_, row)| row)
+    }
+
+    fn forget(&mut self, slot: u16) {
+        self.held[usize::from(slot)] = Held::default();
+    }
+
+    fn held(&self, slot: u16) -> u32 {
+        self.held[usize::from(slot)].count
+    }
+
+    fn state_bytes(&self, slot: u16) -> usize {
+        self.held(slot) as usize * KV_BYTES_PER_TOKEN
+    }
+
+    fn known_rates(&self) -> Option<(f32, f32)> {
+        let known = |rate: f32| if rate > 0.0 { rate } else { f32::INFINITY };
+        Some((known(self.rates.prefill_tps), known(self.rates.decode_tps)))
+    }
+}

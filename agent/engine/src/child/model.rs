@@ -1,0 +1,78 @@
+//! What the batching loop needs of a model. llama.cpp implements it, and so does the fake.
+
+use idlewild_protocol::TokenId;
+
+use super::template::ChatTemplate;
+
+/// Most tokens in one evaluation, of all sequences together.
+///
+/// A multiple of what a CPU multiplies at once; more gains nothing there and costs buffers of vocabulary x tokens x 4 bytes.
+pub(crate) const BATCH_TOKENS: usize = 256;
+
+/// One token to evaluate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// The sequence's place in the KV cache.
+    pub(crate) slot: u16,
+    /// The token's place in its sequence, from 0; one more than the last one evaluated in that slot.
+    pub(crate) position: u32,
+    /// Which token.
+    pub(crate) id: TokenId,
+    /// Whether the next token is drawn from here.
+    pub(crate) wants_logits: bool,
+}
+
+/// What is true of a model from load to unload.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Facts {
+    /// Tokens of the vocabulary; ids are below it.
+    pub(crate) vocabulary: u32,
+    /// Most tokens of one sequence: the least of what was asked for, what it was trained for and what the cache holds.
+    pub(crate) context_tokens: u32,
+    pub(crate) trained_context_tokens: u32,
+    /// Tokens that the KV cache holds.
+    pub(crate) kv_tokens: u32,
+    pub(crate) layers: u32,
+    /// Bytes of the file.
+    pub(crate) size_bytes: u64,
+}
+
+/// A model in memory, with its KV cache.
+pub(crate) trait Model {
+    fn facts(&self) -> &Facts;
+
+    /// The ids of a text; special tokens in it are read as such, none is added.
+    fn tokenize(&self, text: &str) -> Vec<TokenId>;
+
+    /// The token that every context must begin with, where the model wants one.
+    fn begin(&self) -> Option<TokenId>;
+
+    /// Appends the bytes of a token; nothing for control tokens.
+    fn piece(&self, id: TokenId, into: &mut Vec<u8>);
+
+    /// Whether the model says with this token that the answer is complete.
+    fn is_end(&self, id: TokenId) -> bool;
+
+    /// The model's chat template, or why it has none that works.
+    fn template(&self) -> Result<&ChatTemplate, &str>;
+
+    /// Evaluates at most [`BATCH_TOKENS`] entries. On an error, what the slots named in the batch hold is unknown.
+    fn evaluate(&mut self, batch: &[Entry]) -> Result<(), String>;
+
+    /// The logits after the entry at `index` of the last batch, which asked for them.
+    fn logits(&self, index: usize) -> &[f32];
+
+    /// Frees what a slot holds.
+    fn forget(&mut self, slot: u16);
+
+    /// Tokens that a slot holds.
+    fn held(&self, slot: u16) -> u32;
+
+    /// Bytes that a slot's context would take on the wire.
+    fn state_bytes(&self, slot: u16) -> usize;
+
+    /// Rates known without measuring (prefill, decode), in tokens a second.
+    fn known_rates(&self) -> Option<(f32, f32)> {
+        None
+    }
+}

@@ -1,0 +1,96 @@
+//! The streams that exist, by sequence.
+
+use std::collections::BTreeMap;
+
+use idlewild_protocol::JobFailure;
+use tokio::sync::mpsc;
+
+use crate::job::SequenceId;
+use crate::{EngineError, EngineStream, SequenceEvent};
+
+/// Sequences that may exist at once, those that run, wait and were queued for a load.
+pub(super) const SEQUENCES_MAX: usize = 64;
+
+/// Events of a sequence besides one for each token read and each token written.
+const EVENTS_BESIDES: usize = 4;
+
+/// Proofs of life that a queue has room for; more are not needed, so they are dropped when nobody reads.
+const PROOFS_MAX: usize = 64;
+
+pub(super) struct Streams {
+    next: u64,
+    /// Longest context of a sequence: bounds its events.
+    context_tokens: usize,
+    open: BTreeMap<SequenceId, mpsc::Sender<SequenceEvent>>,
+    cancel: mpsc::Sender<SequenceId>,
+    cancelled: mpsc::Receiver<SequenceId>,
+}
+
+impl Streams {
+    pub(super) fn new(context_tokens: u32) -> Self {
+        let (cancel, cancelled) = mpsc::channel(SEQUENCES_MAX);
+        Self { next: 0, context_tokens: context_tokens as usize, open: BTreeMap::new(), cancel, cancelled }
+    }
+
+    /// A new stream, if there may be one more.
+    pub(super) fn open(&mut self) -> Result<(SequenceId, EngineStream), EngineError> {
+        let permit = self.cancel.clone().try_reserve_owned().map_err(|_| EngineError::Busy)?;
+        let id = SequenceId(self.next);
+        self.next += 1;
+        // Events take memory only when they are there.
+        let (sender, events) = mpsc::channel(2 * self.context_tokens + EVENTS_BESIDES + PROOFS_MAX);
+        self.open.insert(id, sender);
+        Ok((id, EngineStream { id, events, cancel: Some(permit), over: false }))
+    }
+
+    /// The next stream that was dropped before its end.
+    pub(super) async fn cancelled(&mut self) -> SequenceId {
+        match self.cancelled.recv().await {
+            Some(id) => id,
+            // Cannot be: we hold a sender ourselves.
+            None => std::future::pending().await,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// Gives an event to its stream. Whether that was its last.
+    pub(super) fn pass_on(&mut self, id: SequenceId, event: SequenceEvent) -> bool {
+        let is_last = event.is_last();
+        if let Some(stream) = self.open.get(&id)
+            && let Err(mpsc::error::TrySendError::Full(_)) = stream.try_send(event)
+        {
+            tracing::debug!(sequence = id.0, "a stream's reader is far behind; an event was dropped");
+        }
+        if is_last {
+            self.open.remove(&id);
+        }
+        is_last
+    }
+
+    /// Tells those streams that they are not forgotten.
+    pub(super) fn prove_life<'a>(&self, ids: impl Iterator<Item = &'a SequenceId>) {
+        for stream in ids.filter_map(|id| self.open.get(id)) {
+            let room = stream.capacity();
+            if room > stream.max_capacity() - PROOFS_MAX {
+                let _ = stream.try_send(SequenceEvent::Prefilled { done: 0, total: 0 });
+            }
+        }
+    }
+
+    pub(super) fn end(&mut self, id: SequenceId, failure: JobFailure) {
+        self.pass_on(id, SequenceEvent::Failed(failure));
+    }
+
+    pub(super) fn end_all(&mut self, failure: &JobFailure) {
+        for stream in std::mem::take(&mut self.open).into_values() {
+            let _ = stream.try_send(SequenceEvent::Failed(failure.clone()));
+        }
+    }
+
+    pub(super) fn forget(&mut self, id: SequenceId) {
+        self.open.remove(&id);
+    }
+}
