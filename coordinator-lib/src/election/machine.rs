@@ -35,7 +35,7 @@ pub enum Input {
 }
 
 /// What to do.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Output {
     /// Tell a peer.
     Send {
@@ -61,7 +61,7 @@ pub enum Output {
 }
 
 /// One peer's part in the election.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Election {
     pub(super) me: PeerId,
     pub(super) timing: Timing,
@@ -356,5 +356,14 @@ impl Election {
             self.told = (term, leader);
             self.outputs.push_back(Output::Leader { term, leader });
         }
+    }
+}
+
+/// For the model checker. Outputs are always carried out before a state is looked at, and the rest never changes.
+#[cfg(test)]
+impl core::hash::Hash for Election {
+    fn hash<H: core::hash::Hasher>(&self, state: &mut H) {
+        (self.me, self.promised, self.voted_for, self.highest_round, &self.live).hash(state);
+        (self.suspect, self.tries, self.leaving, &self.role, self.told).hash(state);
     }
 }

@@ -1,6 +1,6 @@
 //! The live view as the election sees it.
 
-use std::cmp::Ordering;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use idlewild_protocol::PeerId;
@@ -14,24 +14,23 @@ pub struct Candidate {
     pub remaining_s: f64,
 }
 
-impl Candidate {
-    /// Better first: the longer expected remaining session, then the smaller id.
-    fn cmp_rank(&self, other: &Self) -> Ordering {
-        other.remaining_s.total_cmp(&self.remaining_s).then_with(|| self.peer.cmp(&other.peer))
-    }
-}
+impl Candidate {}
+
+/// What candidates are ordered by, better first: the longer expected remaining session, then the smaller id.
+type Rank = (Reverse<u64>, PeerId);
 
 /// Live peers, ourselves included.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(super) struct LiveView {
-    peers: BTreeMap<PeerId, f64>,
+    /// Expected remaining session in milliseconds.
+    peers: BTreeMap<PeerId, u64>,
 }
 
 impl LiveView {
     /// Of these peers and, whatever the list says, ourselves.
     pub(super) fn new(me: PeerId, live: &[Candidate]) -> Self {
-        let mut peers: BTreeMap<PeerId, f64> = live.iter().map(|c| (c.peer, c.remaining_s)).collect();
-        peers.entry(me).or_insert(0.0);
+        let mut peers: BTreeMap<PeerId, u64> = live.iter().map(|c| (c.peer, (c.remaining_s * 1000.0) as u64)).collect();
+        peers.entry(me).or_insert(0);
         Self { peers }
     }
 
@@ -59,21 +58,17 @@ impl LiveView {
 
     /// Live peers that rank better than `peer`, without `suspect` (a leader that fell silent).
     pub(super) fn rank(&self, peer: PeerId, suspect: Option<PeerId>) -> usize {
-        let own = self.candidate(peer);
-        self.candidates().filter(|c| Some(c.peer) != suspect && c.cmp_rank(&own) == Ordering::Less).count()
+        let own = (Reverse(self.peers.get(&peer).copied().unwrap_or(0)), peer);
+        self.ranks().filter(|rank| Some(rank.1) != suspect && *rank < own).count()
     }
 
     /// The best besides `peer`.
     pub(super) fn best_besides(&self, peer: PeerId) -> Option<PeerId> {
-        self.candidates().filter(|c| c.peer != peer).min_by(Candidate::cmp_rank).map(|c| c.peer)
+        self.ranks().filter(|rank| rank.1 != peer).min().map(|rank| rank.1)
     }
 
-    fn candidate(&self, peer: PeerId) -> Candidate {
-        Candidate { peer, remaining_s: self.peers.get(&peer).copied().unwrap_or(0.0) }
-    }
-
-    fn candidates(&self) -> impl Iterator<Item = Candidate> + '_ {
-        self.peers.iter().map(|(peer, remaining_s)| Candidate { peer: *peer, remaining_s: *remaining_s })
+    fn ranks(&self) -> impl Iterator<Item = Rank> + '_ {
+        self.peers.iter().map(|(peer, remaining_ms)| (Reverse(*remaining_ms), *peer))
     }
 }
 

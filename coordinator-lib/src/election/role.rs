@@ -8,7 +8,7 @@ use crate::Now;
 use crate::election::Timing;
 
 /// Exactly one of these.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Role {
     /// No leader is known. Stands at this time; never where it has no live view yet, or is leaving.
     Looking { stand_at: Option<Now> },
@@ -23,14 +23,14 @@ pub(super) enum Role {
 }
 
 /// Who leads, and in which term. Greater wins; of two leaders of one term (see `rounds.rs`) the greater id.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Seat {
     pub(super) term: Term,
     pub(super) leader: PeerId,
 }
 
 /// A candidacy of our own.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Candidacy {
     pub(super) term: Term,
     pub(super) votes: BTreeSet<PeerId>,
