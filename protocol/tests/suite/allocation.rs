@@ -5,7 +5,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use idlewild_protocol::{FRAME_HEADER_BYTES, JobEvent, JobInput, JobRequest, Message, TokenId, frame};
+use idlewild_protocol::{Epoch, FRAME_HEADER_BYTES, JobEvent, JobInput, JobRequest, Message, TokenId, frame};
 
 use crate::erased::KINDS;
 use crate::samples::{samples, start};
@@ -99,11 +99,14 @@ fn a_frame_is_written_without_a_second_copy() {
 }
 
 #[test]
-fn the_longest_list_of_the_cheapest_tokens_is_read() {
-    let prompt = vec![TokenId(7); JobEvent::MAX_BYTES - 8];
-    let message = JobEvent::Accepted { epoch: idlewild_protocol::Epoch(1), prompt };
-    let bytes = frame(&message).unwrap();
-    let (allocated, read) = allocated_by(|| JobEvent::from_bytes(&bytes[FRAME_HEADER_BYTES..]));
-    assert_eq!(read, Ok(message));
-    assert!(allocated <= 4 * bytes.len() + BESIDE_BYTES);
+fn a_prompt_of_any_length_is_read_in_memory_in_proportion() {
+    // One byte a token on the wire, four in memory: the dearest there is. Lengths on both sides of the codec's steps.
+    let steps = [1000, 2000, 4000, 12_000, 16_000, 60_000, 64_000, 250_000, 262_000, JobEvent::MAX_BYTES - 8];
+    for tokens in steps {
+        let message = JobEvent::Accepted { epoch: Epoch(1), prompt: vec![TokenId(7); tokens] };
+        let bytes = frame(&message).unwrap();
+        let (allocated, read) = allocated_by(|| JobEvent::from_bytes(&bytes[FRAME_HEADER_BYTES..]));
+        assert_eq!(read, Ok(message), "{tokens} tokens");
+        assert!(allocated <= 4 * bytes.len() + BESIDE_BYTES);
+    }
 }
