@@ -36,6 +36,7 @@ while (($# > 0)); do
 done
 
 cluster="$(cache_dir)/quickstart"
+model=smollm2-135m-instruct
 
 if [[ $keep == stop ]]; then
     program=$(built_program)
@@ -53,17 +54,22 @@ step "Release build (about ten minutes the first time)"
 (cd "$repo" && CARGO_TARGET_DIR="$(target_dir)" cargo build --release --locked --package idlewild)
 program=$(built_program)
 
-step "Model SmolLM2-135M-Instruct (98 MB, once)"
-model=$(fetch_model)
-echo "$model"
+step "Model SmolLM2-135M-Instruct (98 MB, once), into this user's model store"
+file=$(fetch_model)
+# Where there is no home to keep a store in, one beside the rest of the cache does.
+store=()
+if [[ -z ${IDLEWILD_HOME:-} && ! -w ${HOME:-} ]]; then
+    store=(--home "$(cache_dir)/home")
+fi
+"$program" "${store[@]}" models import "$file" --name "$model"
 
 step "Three peers on this machine; peer-1 takes no work"
 # A cluster that --keep left is replaced: it may run an older build.
-"$program" dev stop --dir "$cluster" >/dev/null
+"$program" dev stop --dir "$cluster" >/dev/null 2>&1 || true
 if [[ $keep == no ]]; then
     trap '"$program" dev stop --dir "$cluster" >/dev/null || true' EXIT
 fi
-"$program" dev cluster --dir "$cluster" --peers 3 --busy 1 --model "$model" --keep
+"$program" "${store[@]}" dev cluster --dir "$cluster" --peers 3 --busy 1 --model "$model" --keep
 
 step "peer-1 asks: $question"
 "$program" run --home "$cluster/peer-1" --max-tokens 120 "$question"
