@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::io::{ReadHalf, WriteHalf};
 use futures::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use idlewild_protocol::{DecodeError, EncodeError, FRAME_HEADER_BYTES, Message, frame, frame_len};
+use idlewild_protocol::{DecodeError, FRAME_HEADER_BYTES, Message, frame, frame_len};
 
 /// Bytes read from a stream at once: a few control messages, or a piece of a large one.
 const READ_BYTES: usize = 4 * 1024;
@@ -19,7 +19,7 @@ pub(crate) enum ReadError {
     /// The stream ended between two frames.
     End,
     /// It broke, or ended inside a frame.
-    Io(io::Error),
+    Broken,
     /// What came is no message.
     Malformed(DecodeError),
 }
@@ -28,9 +28,9 @@ pub(crate) enum ReadError {
 #[derive(Debug)]
 pub(crate) enum WriteError {
     /// The message is too large.
-    TooLarge(EncodeError),
+    TooLarge,
     /// The stream broke.
-    Io(io::Error),
+    Broken,
 }
 
 /// Reads frames. `next` may be dropped and called again: what was read stays.
@@ -61,16 +61,34 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
             if let Some(message) = self.take_whole()? {
                 return Ok(message);
             }
-            self.buffer.resize(self.filled + READ_BYTES, 0);
-            let room = self.buffer.get_mut(self.filled..).unwrap_or_default();
-            match self.stream.read(room).await {
-                Ok(0) if self.filled == 0 => return Err(ReadError::End),
-                Ok(0) => return Err(ReadError::Io(io::ErrorKind::UnexpectedEof.into())),
-                Ok(read) => {
-                    self.total += read as u64;
-                    self.filled += read;
-                }
-                Err(error) => return Err(ReadError::Io(error)),
+            self.fill(READ_BYTES).await?;
+        }
+    }
+
+    /// Waits for a frame without a body.
+    pub(crate) async fn read_empty(&mut self) -> Result<(), ReadError> {
+        while self.filled < FRAME_HEADER_BYTES {
+            self.fill(READ_BYTES).await?;
+        }
+        match self.buffer.get(..self.filled) {
+            Some([0, 0, 0, 0]) => {
+                self.filled = 0;
+                Ok(())
+            }
+            Some(_) | None => Err(ReadError::Malformed(DecodeError::Malformed)),
+        }
+    }
+
+    async fn fill(&mut self, piece: usize) -> Result<(), ReadError> {
+        self.buffer.resize(self.filled + piece, 0);
+        let room = self.buffer.get_mut(self.filled..).unwrap_or_default();
+        match self.stream.read(room).await {
+            Ok(0) if self.filled == 0 => Err(ReadError::End),
+            Ok(0) | Err(_) => Err(ReadError::Broken),
+            Ok(read) => {
+                self.total += read as u64;
+                self.filled += read;
+                Ok(())
             }
         }
     }
@@ -91,10 +109,15 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         Ok(Some(message))
     }
 
-    /// The stream, and the bytes that came after the last frame.
-    pub(crate) fn into_parts(mut self) -> (R, Vec<u8>) {
-        self.buffer.truncate(self.filled);
-        (self.stream, self.buffer)
+    /// Reads some bytes that are no frame, at least one and at most `most`, and forgets them; gives how many.
+    pub(crate) async fn skip(&mut self, most: usize, piece: usize) -> Result<usize, ReadError> {
+        if self.filled == 0 {
+            self.fill(piece).await?;
+        }
+        let skipped = self.filled.min(most);
+        self.buffer.copy_within(skipped..self.filled, 0);
+        self.filled -= skipped;
+        Ok(skipped)
     }
 }
 
@@ -121,8 +144,8 @@ impl<W: AsyncWrite + Unpin> FrameWriter<W> {
 
     /// Writes a message and flushes.
     pub(crate) async fn send<M: Message>(&mut self, message: &M) -> Result<(), WriteError> {
-        self.push(&frame(message).map_err(WriteError::TooLarge)?);
-        self.flush().await.map_err(WriteError::Io)
+        self.push(&frame(message).map_err(|_too_large| WriteError::TooLarge)?);
+        self.flush().await.map_err(|_broken| WriteError::Broken)
     }
 
     /// Adds a whole frame to what is to be written; `flush` writes it.

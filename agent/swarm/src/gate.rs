@@ -22,6 +22,9 @@ const TICKET_WAIT: Duration = Duration::from_secs(2);
 /// What a member waits that came at a bad moment.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
 
+/// What a machine waits whose connection broke before the hello was done, and from which members came before.
+const MEMBER_WAIT: Duration = Duration::from_secs(2);
+
 /// What a peer waits whose identity is here already.
 const CLONE_WAIT: Duration = Duration::from_secs(30);
 
@@ -46,11 +49,13 @@ pub(crate) struct Gate {
     pub(crate) interfaces: Interfaces,
     addresses: BTreeMap<SocketAddr, Instant>,
     peers: BTreeMap<PeerId, Instant>,
+    /// Where members came from, and when last.
+    good: BTreeMap<SocketAddr, Instant>,
 }
 
 impl Gate {
     pub(crate) fn new(interfaces: Interfaces) -> Self {
-        Self { interfaces, addresses: BTreeMap::new(), peers: BTreeMap::new() }
+        Self { interfaces, addresses: BTreeMap::new(), peers: BTreeMap::new(), good: BTreeMap::new() }
     }
 
     /// Before the handshake.
@@ -79,30 +84,42 @@ impl Gate {
         self.peers.get(&peer).copied()
     }
 
-    /// A handshake or a hello failed. `refusal` is none where the remote did not get as far as being refused.
-    pub(crate) fn failed(
-        &mut self,
-        peer: Option<PeerId>,
-        remote: Option<&Multiaddr>,
-        refusal: Option<Refusal>,
-        now: Instant,
-    ) {
+    /// A hello ended with a refusal, ours or theirs.
+    pub(crate) fn refused(&mut self, peer: PeerId, remote: Option<&Multiaddr>, refusal: Refusal, now: Instant) {
         let until = now + wait_after(refusal);
-        if let Some(peer) = peer {
-            self.peers.insert(peer, until);
-            forget_some(&mut self.peers, now);
-        }
+        self.peers.insert(peer, until);
+        forget_some(&mut self.peers, now);
         if let Some(key) = remote.and_then(key_of) {
             self.addresses.insert(key, until);
             forget_some(&mut self.addresses, now);
         }
     }
 
+    /// Somebody connected and got no further: a stranger, or a member whose connection broke.
+    pub(crate) fn broke(&mut self, remote: &Multiaddr, now: Instant) {
+        let Some(key) = key_of(remote) else { return };
+        let wait = if self.good.contains_key(&key) { MEMBER_WAIT } else { STRANGER_WAIT };
+        self.addresses.insert(key, now + wait);
+        forget_some(&mut self.addresses, now);
+    }
+
+    /// A member sent bytes that are no message.
+    pub(crate) fn faulty(&mut self, peer: PeerId, now: Instant) {
+        self.peers.insert(peer, now + STRANGER_WAIT);
+        forget_some(&mut self.peers, now);
+    }
+
     /// A member came from there.
-    pub(crate) fn succeeded(&mut self, peer: PeerId, remote: &Multiaddr) {
+    pub(crate) fn succeeded(&mut self, peer: PeerId, remote: &Multiaddr, now: Instant) {
         self.peers.remove(&peer);
         if let Some(key) = key_of(remote) {
             self.addresses.remove(&key);
+            self.good.insert(key, now);
+            if self.good.len() > MAX_REMEMBERED
+                && let Some(oldest) = self.good.iter().min_by_key(|(_, at)| **at).map(|(key, _)| *key)
+            {
+                self.good.remove(&oldest);
+            }
         }
     }
 }
@@ -114,15 +131,14 @@ fn key_of(remote: &Multiaddr) -> Option<SocketAddr> {
     Some(if ip.is_loopback() { place.0 } else { SocketAddr::new(ip, 0) })
 }
 
-fn wait_after(refusal: Option<Refusal>) -> Duration {
+fn wait_after(refusal: Refusal) -> Duration {
     match refusal {
-        Some(Refusal::TicketUnknown | Refusal::TicketUsed | Refusal::TicketExpired) => TICKET_WAIT,
-        Some(Refusal::Busy) => BUSY_WAIT,
-        Some(Refusal::Clone) => CLONE_WAIT,
-        Some(
-            Refusal::OtherSwarm | Refusal::BadCertificate | Refusal::CertificateExpired | Refusal::NoCommonVersion,
-        )
-        | None => STRANGER_WAIT,
+        Refusal::TicketUnknown | Refusal::TicketUsed | Refusal::TicketExpired => TICKET_WAIT,
+        Refusal::Busy => BUSY_WAIT,
+        Refusal::Clone => CLONE_WAIT,
+        Refusal::OtherSwarm | Refusal::BadCertificate | Refusal::CertificateExpired | Refusal::NoCommonVersion => {
+            STRANGER_WAIT
+        }
     }
 }
 
@@ -161,7 +177,7 @@ mod tests {
             let remote = address(&format!("/ip4/10.0.0.9/tcp/{}", 1_000 + attempt));
             if gate.check_incoming(&local, &remote, now).is_ok() {
                 handshakes += 1;
-                gate.failed(None, Some(&remote), None, now);
+                gate.broke(&remote, now);
             }
         }
         assert_eq!(handshakes, 10);
@@ -171,7 +187,7 @@ mod tests {
     fn on_loopback_one_stranger_does_not_shut_out_its_neighbours() {
         let (mut gate, now) = (gate(), Instant::now());
         let local = address("/ip4/127.0.0.1/tcp/1");
-        gate.failed(None, Some(&address("/ip4/127.0.0.1/udp/7/quic-v1")), None, now);
+        gate.broke(&address("/ip4/127.0.0.1/udp/7/quic-v1"), now);
         assert!(gate.check_incoming(&local, &address("/ip4/127.0.0.1/udp/7/quic-v1"), now).is_err());
         assert!(gate.check_incoming(&local, &address("/ip4/127.0.0.1/udp/8/quic-v1"), now).is_ok());
     }
@@ -180,7 +196,7 @@ mod tests {
     fn a_person_with_a_bad_ticket_may_soon_try_another() {
         let (mut gate, now) = (gate(), Instant::now());
         let peer = PeerId([1; 32]);
-        gate.failed(Some(peer), None, Some(Refusal::TicketUsed), now);
+        gate.refused(peer, None, Refusal::TicketUsed, now);
         assert_eq!(gate.check_peer(peer, now), Err(Denied::BackingOff));
         assert_eq!(gate.check_peer(peer, now + TICKET_WAIT), Ok(()));
     }
@@ -189,10 +205,14 @@ mod tests {
     fn a_member_that_got_in_is_forgiven() {
         let (mut gate, now) = (gate(), Instant::now());
         let (peer, remote) = (PeerId([1; 32]), address("/ip4/10.0.0.9/tcp/5"));
-        gate.failed(Some(peer), Some(&remote), None, now);
-        gate.succeeded(peer, &remote);
+        let local = address("/ip4/10.0.0.1/tcp/1");
+        gate.refused(peer, Some(&remote), Refusal::BadCertificate, now);
+        assert_eq!(gate.check_incoming(&local, &remote, now), Err(Denied::BackingOff));
+        gate.succeeded(peer, &remote, now);
         assert_eq!(gate.check_peer(peer, now), Ok(()));
-        assert_eq!(gate.check_incoming(&address("/ip4/10.0.0.1/tcp/1"), &remote, now), Ok(()));
+        assert_eq!(gate.check_incoming(&local, &remote, now), Ok(()));
+        gate.broke(&remote, now);
+        assert_eq!(gate.check_incoming(&local, &remote, now + MEMBER_WAIT), Ok(()), "a member's broken handshake");
     }
 
     #[test]
@@ -201,7 +221,7 @@ mod tests {
         for n in 0..5_000_u32 {
             let mut id = [0; 32];
             id[..4].copy_from_slice(&n.to_le_bytes());
-            gate.failed(Some(PeerId(id)), None, None, now + Duration::from_millis(u64::from(n)));
+            gate.faulty(PeerId(id), now + Duration::from_millis(u64::from(n)));
         }
         assert!(gate.peers.len() <= MAX_REMEMBERED + 1);
     }

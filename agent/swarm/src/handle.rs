@@ -1,7 +1,7 @@
 //! The agent's hold on its swarm: cheap to clone, never blocks.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
@@ -12,6 +12,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
+use crate::budget::Budget;
 use crate::peer::PeerState;
 use crate::{JobClient, OpenError, PeerLink, Probe, ProbeError, SendError};
 
@@ -64,9 +65,23 @@ pub(crate) struct Shared {
     /// Multiaddresses with the peer's id, fit for a ticket.
     pub(crate) listeners: RwLock<Vec<String>>,
     pub(crate) counters: Counters,
+    /// Of probes.
+    pub(crate) budget: Mutex<Budget>,
 }
 
 impl Shared {
+    pub(crate) fn new(me: PeerId, boot: BootId, runtime: Handle) -> Self {
+        Self {
+            me,
+            boot,
+            runtime,
+            peers: RwLock::default(),
+            listeners: RwLock::default(),
+            counters: Counters::default(),
+            budget: Mutex::default(),
+        }
+    }
+
     pub(crate) fn peer(&self, peer: PeerId) -> Option<Arc<PeerState>> {
         self.peers.read().unwrap_or_else(PoisonError::into_inner).get(&peer).cloned()
     }

@@ -116,7 +116,7 @@ impl Ends {
 
     async fn next<M: idlewild_protocol::Message>(&mut self) -> Result<M, JobLost> {
         self.reader.next().await.map_err(|error| match error {
-            ReadError::End | ReadError::Io(_) => JobLost::Closed,
+            ReadError::End | ReadError::Broken => JobLost::Closed,
             ReadError::Malformed(what) => JobLost::Malformed(what),
         })
     }
@@ -125,8 +125,8 @@ impl Ends {
         let writer = self.writer.as_mut().ok_or(JobLost::Closed)?;
         match timeout(STALL_LIMIT, writer.send(message)).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(WriteError::TooLarge(_))) => Err(JobLost::TooLarge),
-            Ok(Err(WriteError::Io(_))) => Err(JobLost::Closed),
+            Ok(Err(WriteError::TooLarge)) => Err(JobLost::TooLarge),
+            Ok(Err(WriteError::Broken)) => Err(JobLost::Closed),
             Err(_elapsed) => Err(JobLost::Stalled),
         }
     }

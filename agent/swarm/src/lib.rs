@@ -16,21 +16,32 @@
 
 mod address;
 mod behaviour;
+mod book;
+mod budget;
 mod config;
+mod control;
+mod dialing;
 mod error;
 mod event;
+mod event_loop;
 mod frames;
 mod gate;
 mod handle;
+mod heartbeat;
+mod hello;
 mod identity;
 mod interfaces;
 mod jobs;
 mod join;
+mod listen;
 mod membership;
+mod multicast;
 mod peer;
 mod probe;
 mod start;
 mod streams;
+#[cfg(test)]
+mod tests;
 mod transport;
 
 pub use config::{SwarmConfig, TicketDesk};

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use idlewild_protocol::{BootId, PeerId, Role};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 
 /// What a connected member's link is like.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +44,8 @@ pub(crate) struct PeerState {
     pub(crate) since: Instant,
     /// Whole frames for its control stream.
     pub(crate) outgoing: mpsc::Sender<Vec<u8>>,
+    /// One probe of this peer at a time.
+    pub(crate) probing: Semaphore,
     address: Mutex<String>,
     rtt_us: AtomicU32,
     /// 0 is not measured.
@@ -62,6 +64,7 @@ impl PeerState {
             boot,
             since: Instant::now(),
             outgoing,
+            probing: Semaphore::new(1),
             address: Mutex::new(address),
             rtt_us: AtomicU32::new(0),
             up_bytes_per_s: AtomicU64::new(0),

@@ -106,7 +106,8 @@ impl ConnectionHandler for Handler {
             Instruction::Open(kind, opener) => self.open(kind, opener),
             Instruction::Admit(done) => {
                 self.admitted = true;
-                drop(done.send(()));
+                // A hello that was given up does not wait any more.
+                let _ = done.send(());
             }
         }
         if let Some(waker) = self.waker.take() {

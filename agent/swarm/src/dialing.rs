@@ -1,0 +1,453 @@
+//! Whom to dial, where and when. Pure: time is an argument.
+//!
+//! Each known peer should have one QUIC and one TCP connection. The peer with the smaller id dials first and the other
+//! a little later, so that two peers that find each other at once do not cross. What fails is tried again after 0.5 s,
+//! doubling to 30 s; a new address of ours, or the peer's reappearance in discovery, starts from the beginning.
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use idlewild_protocol::PeerId;
+
+use crate::address::{Carrier, Place, Written};
+use crate::book::MAX_PLACES;
+
+/// The first wait after a failure.
+const MIN_BACKOFF: Duration = Duration::from_millis(500);
+
+/// The longest.
+const MAX_BACKOFF: Duration = Duration::from_secs(30);
+
+/// How much later the peer with the greater id dials.
+const SECOND_DELAY: Duration = Duration::from_millis(1_500);
+
+/// Peers that are dialled at all. mDNS of a large network must not fill the memory.
+const MAX_KNOWN: usize = 512;
+
+/// Dials that one plan may hold.
+const MAX_DIALS: usize = 16;
+
+/// How often a name is looked up while its peer is not connected.
+const LOOKUP_INTERVAL: Duration = Duration::from_secs(15);
+
+/// Whom a dial is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Target {
+    /// A peer whose id is known.
+    Peer(PeerId),
+    /// Whoever is at a static address.
+    Static(usize),
+}
+
+/// What to do next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Dial these places, at once, over this carrier.
+    Dial { target: Target, carrier: Carrier, places: Vec<Place> },
+    /// Look a name up.
+    Resolve { index: usize, host: String, port: u16 },
+}
+
+/// Which connections a peer has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Have {
+    pub(crate) quic: bool,
+    pub(crate) tcp: bool,
+}
+
+impl Have {
+    fn has(self, carrier: Carrier) -> bool {
+        match carrier {
+            Carrier::Quic => self.quic,
+            Carrier::Tcp => self.tcp,
+        }
+    }
+}
+
+/// One carrier's attempts.
+#[derive(Debug, Clone, Copy)]
+struct Attempts {
+    failures: u32,
+    next: Instant,
+    in_flight: bool,
+}
+
+impl Attempts {
+    fn at(next: Instant) -> Self {
+        Self { failures: 0, next, in_flight: false }
+    }
+
+    /// `spread` in 0..1 keeps peers that failed together from trying together.
+    fn failed(&mut self, now: Instant, spread: f64) {
+        let wait = MIN_BACKOFF.saturating_mul(1 << self.failures.min(6)).min(MAX_BACKOFF);
+        *self = Self {
+            failures: self.failures.saturating_add(1),
+            next: now + wait.mul_f64(0.8 + 0.4 * spread),
+            in_flight: false,
+        };
+    }
+
+    fn is_due(&self, now: Instant) -> bool {
+        !self.in_flight && now >= self.next
+    }
+
+    fn restart(&mut self, next: Instant) {
+        self.failures = 0;
+        self.next = next;
+    }
+}
+
+#[derive(Debug)]
+struct Known {
+    /// The last confirmed first; at most [`MAX_PLACES`].
+    places: Vec<Place>,
+    attempts: [Attempts; 2],
+}
+
+#[derive(Debug)]
+struct Static {
+    written: Written,
+    places: Vec<Place>,
+    attempts: [Attempts; 2],
+    /// Who is there: as written, or as found.
+    peer: Option<PeerId>,
+    next_lookup: Instant,
+}
+
+/// Whom to dial.
+#[derive(Debug)]
+pub(crate) struct Dialing {
+    me: PeerId,
+    known: BTreeMap<PeerId, Known>,
+    statics: Vec<Static>,
+}
+
+impl Dialing {
+    pub(crate) fn new(me: PeerId, statics: Vec<Written>, now: Instant) -> Self {
+        let statics = statics.into_iter().map(|written| Static {
+            places: written.place().into_iter().collect(),
+            attempts: [Attempts::at(now); 2],
+            peer: written.peer.filter(|peer| *peer != me),
+            next_lookup: now,
+            written,
+        });
+        let mut dialing = Self { me, known: BTreeMap::new(), statics: statics.collect() };
+        dialing.spread_statics(now);
+        dialing
+    }
+
+    /// A place of a peer. `afresh`: it was just seen there, so that it is worth an attempt now.
+    pub(crate) fn learn(&mut self, peer: PeerId, place: Place, afresh: bool, now: Instant) {
+        if peer == self.me || (!self.known.contains_key(&peer) && self.known.len() >= MAX_KNOWN) {
+            return;
+        }
+        let first = self.first_attempt(peer, now);
+        let known =
+            self.known.entry(peer).or_insert_with(|| Known { places: Vec::new(), attempts: [Attempts::at(first); 2] });
+        if !known.places.contains(&place) {
+            known.places.insert(0, place);
+            known.places.truncate(MAX_PLACES);
+        }
+        if afresh {
+            known.attempts.iter_mut().for_each(|attempts| attempts.restart(first));
+        }
+    }
+
+    /// What to do now. `wait_until` tells when a peer that was refused may be dialled again.
+    pub(crate) fn plan(
+        &mut self,
+        now: Instant,
+        have: impl Fn(PeerId) -> Have,
+        wait_until: impl Fn(PeerId) -> Option<Instant>,
+    ) -> Vec<Step> {
+        let mut steps = Vec::new();
+        for (peer, known) in &mut self.known {
+            let waits = wait_until(*peer).is_some_and(|until| now < until);
+            if waits || known.places.is_empty() {
+                continue;
+            }
+            let have = have(*peer);
+            plan_dials(Target::Peer(*peer), &known.places, &mut known.attempts, have, now, &mut steps);
+        }
+        for (index, fixed) in self.statics.iter_mut().enumerate() {
+            let connected = fixed.peer.is_some_and(|peer| have(peer) != Have::default());
+            if fixed.written.place().is_none() && !connected && now >= fixed.next_lookup {
+                fixed.next_lookup = now + LOOKUP_INTERVAL;
+                let (host, port) = (fixed.written.host.clone(), fixed.written.port);
+                steps.push(Step::Resolve { index, host, port });
+            }
+            if fixed.peer.is_none() && !fixed.places.is_empty() {
+                let target = Target::Static(index);
+                plan_dials(target, &fixed.places, &mut fixed.attempts, Have::default(), now, &mut steps);
+            }
+        }
+        steps
+    }
+
+    /// A name was looked up; no place means that it was not found.
+    pub(crate) fn resolved(&mut self, index: usize, places: Vec<Place>, now: Instant) {
+        if let Some(fixed) = self.statics.get_mut(index)
+            && !places.is_empty()
+        {
+            fixed.places = places;
+            fixed.places.truncate(MAX_PLACES);
+            self.spread_statics(now);
+        }
+    }
+
+    /// A dial did not lead to a connection, or the connection did not survive its hello.
+    pub(crate) fn failed(&mut self, target: Target, carrier: Carrier, now: Instant, spread: f64) {
+        if let Some(attempts) = self.attempts(target, carrier) {
+            attempts.failed(now, spread);
+        }
+    }
+
+    /// A dial led to a connection with `peer`, which has yet to pass its hello.
+    pub(crate) fn connected(&mut self, target: Target, carrier: Carrier, peer: PeerId, place: Place, now: Instant) {
+        if let Some(attempts) = self.attempts(target, carrier) {
+            attempts.in_flight = false;
+            // The next one is due only when this connection has had the time for a hello.
+            attempts.next = now + MAX_BACKOFF;
+        }
+        if let Target::Static(index) = target {
+            self.learn(peer, place, false, now);
+            if let Some(fixed) = self.statics.get_mut(index) {
+                fixed.peer = Some(peer);
+            }
+            if let Some(attempts) = self.attempts(Target::Peer(peer), carrier) {
+                attempts.next = now + MAX_BACKOFF;
+            }
+        }
+    }
+
+    /// A member was let in over this carrier.
+    pub(crate) fn succeeded(&mut self, peer: PeerId, carrier: Carrier, place: Option<Place>, now: Instant) {
+        if let Some(place) = place {
+            self.learn(peer, place, false, now);
+        }
+        if let Some(known) = self.known.get_mut(&peer) {
+            if let Some(at) = place.and_then(|place| known.places.iter().position(|other| *other == place)) {
+                known.places.swap(0, at);
+            }
+            let first = now + SECOND_DELAY;
+            for (of, attempts) in Carrier::BOTH.into_iter().zip(&mut known.attempts) {
+                // The other carrier need not wait for what failed earlier: the peer is there now.
+                let next = if of == carrier { now } else { attempts.next.min(first) };
+                attempts.restart(next);
+            }
+        }
+    }
+
+    /// Somebody else is at this place: it is not the peer's any more.
+    pub(crate) fn wrong_peer(&mut self, peer: PeerId, place: Place) {
+        if let Some(known) = self.known.get_mut(&peer) {
+            known.places.retain(|other| *other != place);
+        }
+        for fixed in &mut self.statics {
+            if fixed.peer == Some(peer) && fixed.written.peer.is_none() && fixed.places.contains(&place) {
+                fixed.peer = None;
+            }
+        }
+    }
+
+    /// This place is our own.
+    pub(crate) fn own_place(&mut self, place: Place) {
+        for known in self.known.values_mut() {
+            known.places.retain(|other| *other != place);
+        }
+        for fixed in &mut self.statics {
+            fixed.places.retain(|other| *other != place);
+        }
+    }
+
+    /// A connection to a peer ended: it is dialled again soon.
+    pub(crate) fn lost(&mut self, peer: PeerId, carrier: Carrier, now: Instant) {
+        let first = self.first_attempt(peer, now + MIN_BACKOFF / 2);
+        if let Some(attempts) = self.attempts(Target::Peer(peer), carrier) {
+            attempts.restart(first);
+        }
+    }
+
+    /// Our own addresses changed: everything is worth another attempt.
+    pub(crate) fn restart(&mut self, now: Instant) {
+        let me = self.me;
+        for (peer, known) in &mut self.known {
+            let first = first_attempt(me, *peer, now);
+            known.attempts.iter_mut().for_each(|attempts| attempts.restart(first));
+        }
+        for fixed in &mut self.statics {
+            fixed.next_lookup = now;
+            fixed.attempts.iter_mut().for_each(|attempts| attempts.restart(now));
+        }
+    }
+
+    fn first_attempt(&self, peer: PeerId, now: Instant) -> Instant {
+        first_attempt(self.me, peer, now)
+    }
+
+    /// Static addresses of peers whose id is written are places of known peers.
+    fn spread_statics(&mut self, now: Instant) {
+        let named: Vec<_> = self
+            .statics
+            .iter()
+            .filter_map(|fixed| Some((fixed.peer?, fixed.places.clone())))
+            .flat_map(|(peer, places)| places.into_iter().map(move |place| (peer, place)))
+            .collect();
+        for (peer, place) in named {
+            self.learn(peer, place, false, now);
+        }
+    }
+
+    fn attempts(&mut self, target: Target, carrier: Carrier) -> Option<&mut Attempts> {
+        let both = match target {
+            Target::Peer(peer) => &mut self.known.get_mut(&peer)?.attempts,
+            Target::Static(index) => &mut self.statics.get_mut(index)?.attempts,
+        };
+        let [quic, tcp] = both;
+        Some(match carrier {
+            Carrier::Quic => quic,
+            Carrier::Tcp => tcp,
+        })
+    }
+}
+
+fn first_attempt(me: PeerId, peer: PeerId, now: Instant) -> Instant {
+    if me < peer { now } else { now + SECOND_DELAY }
+}
+
+fn plan_dials(
+    target: Target,
+    places: &[Place],
+    attempts: &mut [Attempts; 2],
+    have: Have,
+    now: Instant,
+    steps: &mut Vec<Step>,
+) {
+    for (carrier, attempts) in Carrier::BOTH.into_iter().zip(attempts) {
+        if !have.has(carrier) && attempts.is_due(now) && steps.len() < MAX_DIALS {
+            attempts.in_flight = true;
+            // A static address is dialled one place at a time: another one after each failure.
+            let mut places = places.to_vec();
+            let turn = attempts.failures as usize % places.len().max(1);
+            places.rotate_left(turn);
+            steps.push(Step::Dial { target, carrier, places });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ME: PeerId = PeerId([5; 32]);
+    const GREATER: PeerId = PeerId([9; 32]);
+    const SMALLER: PeerId = PeerId([1; 32]);
+
+    fn place(host: u8) -> Place {
+        Place(std::net::SocketAddr::from(([10, 0, 0, host], 14354)))
+    }
+
+    fn dialled(dialing: &mut Dialing, now: Instant, have: Have) -> Vec<(Target, Carrier)> {
+        let dial = |step| match step {
+            Step::Dial { target, carrier, .. } => Some((target, carrier)),
+            Step::Resolve { .. } => None,
+        };
+        dialing.plan(now, |_| have, |_| None).into_iter().filter_map(dial).collect()
+    }
+
+    fn both(target: Target) -> Vec<(Target, Carrier)> {
+        Carrier::BOTH.map(|carrier| (target, carrier)).to_vec()
+    }
+
+    #[test]
+    fn the_peer_with_the_smaller_id_dials_first_over_both_carriers() {
+        let now = Instant::now();
+        let mut dialing = Dialing::new(ME, vec![], now);
+        dialing.learn(GREATER, place(9), true, now);
+        dialing.learn(SMALLER, place(1), true, now);
+        assert_eq!(dialled(&mut dialing, now, Have::default()), both(Target::Peer(GREATER)));
+        assert_eq!(dialled(&mut dialing, now + SECOND_DELAY, Have::default()), both(Target::Peer(SMALLER)));
+        assert_eq!(dialled(&mut dialing, now + MAX_BACKOFF, Have::default()), [], "they are being dialled");
+    }
+
+    #[test]
+    fn failures_are_repeated_ever_more_slowly_until_something_changes() {
+        let start = Instant::now();
+        let mut now = start;
+        let mut dialing = Dialing::new(ME, vec![], now);
+        dialing.learn(GREATER, place(9), true, now);
+        let have = Have { tcp: true, quic: false };
+        let mut times = Vec::new();
+        while now < start + Duration::from_secs(120) {
+            if dialled(&mut dialing, now, have) == [(Target::Peer(GREATER), Carrier::Quic)] {
+                times.push((now - start).as_millis());
+                dialing.failed(Target::Peer(GREATER), Carrier::Quic, now, 0.5);
+            }
+            now += Duration::from_millis(100);
+        }
+        assert_eq!(times, [0, 500, 1_500, 3_500, 7_500, 15_500, 31_500, 61_500, 91_500]);
+        dialing.restart(now);
+        assert_eq!(dialled(&mut dialing, now, have).len(), 1);
+    }
+
+    #[test]
+    fn a_refused_peer_is_left_alone_until_its_time() {
+        let now = Instant::now();
+        let mut dialing = Dialing::new(ME, vec![], now);
+        dialing.learn(GREATER, place(9), true, now);
+        let until = now + Duration::from_secs(60);
+        let wait = |_| Some(until);
+        assert_eq!(dialing.plan(now, |_| Have::default(), wait), []);
+        assert_eq!(dialing.plan(until, |_| Have::default(), wait).len(), 2);
+    }
+
+    #[test]
+    fn a_static_address_is_dialled_as_whoever_is_there() {
+        let now = Instant::now();
+        let written = Written::parse("10.0.0.9:14354").unwrap();
+        let mut dialing = Dialing::new(ME, vec![written], now);
+        assert_eq!(dialled(&mut dialing, now, Have::default()), both(Target::Static(0)));
+        dialing.connected(Target::Static(0), Carrier::Quic, GREATER, place(9), now);
+        dialing.succeeded(GREATER, Carrier::Quic, Some(place(9)), now);
+        let later = now + SECOND_DELAY;
+        let have = Have { quic: true, tcp: false };
+        assert_eq!(dialled(&mut dialing, later, have), [(Target::Peer(GREATER), Carrier::Tcp)]);
+
+        dialing.wrong_peer(GREATER, place(9));
+        dialing.failed(Target::Static(0), Carrier::Tcp, later, 0.5);
+        let much_later = later + MAX_BACKOFF;
+        assert_eq!(dialled(&mut dialing, much_later, Have::default()), both(Target::Static(0)), "a new identity there");
+    }
+
+    #[test]
+    fn names_are_looked_up_and_their_places_dialled() {
+        let now = Instant::now();
+        let mut dialing = Dialing::new(ME, vec![Written::parse("desk.local:7").unwrap()], now);
+        let steps = dialing.plan(now, |_| Have::default(), |_| None);
+        assert_eq!(steps, [Step::Resolve { index: 0, host: "desk.local".to_owned(), port: 7 }]);
+        dialing.resolved(0, vec![], now);
+        assert_eq!(dialled(&mut dialing, now, Have::default()), []);
+        dialing.resolved(0, vec![place(3)], now);
+        assert_eq!(dialled(&mut dialing, now, Have::default()), both(Target::Static(0)));
+    }
+
+    #[test]
+    fn a_lost_peer_is_dialled_again_at_once_and_ourselves_never() {
+        let now = Instant::now();
+        let mut dialing = Dialing::new(ME, vec![], now);
+        dialing.learn(ME, place(5), true, now);
+        dialing.learn(GREATER, place(9), true, now);
+        dialled(&mut dialing, now, Have::default());
+        for carrier in Carrier::BOTH {
+            dialing.connected(Target::Peer(GREATER), carrier, GREATER, place(9), now);
+            dialing.succeeded(GREATER, carrier, Some(place(9)), now);
+        }
+        let have = Have { quic: true, tcp: true };
+        assert_eq!(dialled(&mut dialing, now + MAX_BACKOFF, have), []);
+        for carrier in Carrier::BOTH {
+            dialing.lost(GREATER, carrier, now);
+        }
+        assert_eq!(dialled(&mut dialing, now + MIN_BACKOFF, Have::default()), both(Target::Peer(GREATER)));
+    }
+}

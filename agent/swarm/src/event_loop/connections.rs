@@ -1,0 +1,246 @@
+//! Connections, from the handshake to the end of their hello, and their end.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use idlewild_protocol::{PeerId, Refusal};
+use libp2p::Multiaddr;
+use libp2p::core::ConnectedPoint;
+use libp2p::swarm::{ConnectionId, ListenError};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{sleep, timeout};
+
+use super::{Admission, EventLoop, Report};
+use crate::address::{Carrier, Place};
+use crate::event::{RefusedBy, SwarmEvent};
+use crate::hello::{self, Failure, HELLO_LIMIT, Member, Outcome, Showing};
+use crate::identity::from_libp2p;
+use crate::streams::Kind;
+
+/// Between two questions for admission while an earlier connection of the peer is being cleared away.
+const LATER: core::time::Duration = core::time::Duration::from_millis(50);
+
+/// How far a connection has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Its hello is to come, or under way.
+    Hello,
+    /// The other side is a member, and we take its streams.
+    Admitted,
+    /// It takes ours, too.
+    Ready,
+    /// It is being closed: what happens on it is of no interest.
+    Closing,
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) peer: PeerId,
+    /// The same, as libp2p wants it.
+    pub(crate) libp2p: libp2p::PeerId,
+    pub(crate) carrier: Carrier,
+    pub(crate) remote: Multiaddr,
+    /// Whether we dialled it.
+    pub(crate) dialled: bool,
+    pub(crate) since: Instant,
+    pub(crate) phase: Phase,
+    /// As listener: the dialer's hello stream has come.
+    hello_begun: bool,
+}
+
+impl Connection {
+    /// Where the peer can be dialled: where we did, or where its QUIC connection comes from (its listening port).
+    pub(crate) fn place(&self) -> Option<Place> {
+        let (place, carrier) = Place::of(&self.remote)?;
+        (self.dialled || carrier == Carrier::Quic).then_some(place)
+    }
+}
+
+impl EventLoop {
+    pub(super) fn handle_established(&mut self, libp2p: libp2p::PeerId, id: ConnectionId, endpoint: &ConnectedPoint) {
+        let remote = endpoint.get_remote_address().clone();
+        let (Some(peer), Some((place, carrier))) = (from_libp2p(libp2p), Place::of(&remote)) else {
+            self.swarm.close_connection(id);
+            return;
+        };
+        let now = Instant::now();
+        let dialled = endpoint.is_dialer();
+        if let Some(dial) = self.dials.remove(&id) {
+            self.dialing.connected(dial.target, dial.carrier, peer, place, now);
+        }
+        tracing::debug!(%peer, %remote, dialled, "connection established");
+        self.connections.insert(
+            id,
+            Connection { peer, libp2p, carrier, remote, dialled, since: now, phase: Phase::Hello, hello_begun: false },
+        );
+        if dialled {
+            self.begin_hello(peer, libp2p, id);
+        }
+    }
+
+    /// As dialer: opens the hello stream and speaks first.
+    fn begin_hello(&mut self, peer: PeerId, libp2p: libp2p::PeerId, id: ConnectionId) {
+        let (opener, opened) = oneshot::channel();
+        self.swarm.behaviour_mut().streams.open(libp2p, id, Kind::Hello, opener);
+        let (papers, reporter) = (Arc::clone(&self.papers), self.reporter.clone());
+        tokio::spawn(async move {
+            let ours = (papers.me, papers.boot, papers.swarm);
+            let showing = Showing::Membership(papers.chain.clone());
+            let exchange = async {
+                let stream = opened.await.ok().and_then(Result::ok).ok_or(Failure::Broken)?;
+                hello::dial(stream, ours, peer, showing, |member| ask(id, member, &reporter)).await
+            };
+            let result = timeout(HELLO_LIMIT, exchange).await.unwrap_or(Err(Failure::Broken));
+            // The event loop ends only when nobody is interested any more.
+            drop(reporter.send(Report::Hello { connection: id, result }).await);
+        });
+    }
+
+    /// As listener: answers the one hello of a connection.
+    pub(super) fn answer_hello(&mut self, id: ConnectionId, stream: libp2p::Stream) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        if connection.dialled || core::mem::replace(&mut connection.hello_begun, true) {
+            self.give_up(id);
+            return;
+        }
+        let peer = connection.peer;
+        let (papers, reporter) = (Arc::clone(&self.papers), self.reporter.clone());
+        tokio::spawn(async move {
+            let exchange = hello::listen(stream, &papers, peer, |member| ask(id, member, &reporter));
+            let result = timeout(HELLO_LIMIT, exchange).await.unwrap_or(Err(Failure::Broken));
+            drop(reporter.send(Report::Hello { connection: id, result }).await);
+        });
+    }
+
+    pub(super) fn handle_hello(&mut self, id: ConnectionId, result: Result<Outcome, Failure>) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let (peer, carrier, place) = (connection.peer, connection.carrier, connection.place());
+        let now = Instant::now();
+        match result {
+            Ok(Outcome::Members(_)) if connection.phase == Phase::Admitted => {
+                connection.phase = Phase::Ready;
+                let remote = connection.remote.clone();
+                self.swarm.behaviour_mut().streams.gate.succeeded(peer, &remote, now);
+                self.dialing.succeeded(peer, carrier, place, now);
+                self.book.seen(peer, place, crate::membership::wall_clock_s());
+                self.open_controls(now);
+            }
+            Ok(Outcome::Members(_)) => {}
+            // It has its certificate and starts anew with it.
+            Ok(Outcome::Newcomer(_)) => {
+                tracing::info!(%peer, "a newcomer redeemed its ticket");
+                self.give_up(id);
+            }
+            Err(Failure::Refused(refusal, by)) => self.handle_refusal(id, refusal, by, now),
+            Err(Failure::Broken) => self.handle_broken_hello(id, now),
+        }
+    }
+
+    fn handle_refusal(&mut self, id: ConnectionId, refusal: Refusal, by: RefusedBy, now: Instant) {
+        let Some(connection) = self.connections.get(&id) else { return };
+        let (peer, remote, dialled) = (connection.peer, connection.remote.clone(), connection.dialled);
+        tracing::info!(%peer, %remote, ?refusal, ?by, "refused");
+        // A machine that we dialled has not cost us what a stranger may: only its peer waits.
+        let costly = (!dialled).then_some(&remote);
+        self.swarm.behaviour_mut().streams.gate.refused(peer, costly, refusal, now);
+        self.tell(SwarmEvent::Refused { peer, refusal, by });
+        self.give_up(id);
+    }
+
+    fn handle_broken_hello(&mut self, id: ConnectionId, now: Instant) {
+        let Some(connection) = self.connections.get(&id).filter(|c| c.phase != Phase::Closing) else { return };
+        let (peer, remote) = (connection.peer, connection.remote.clone());
+        tracing::debug!(%peer, %remote, "hello did not finish");
+        self.note_broken_hello(id, now);
+        self.give_up(id);
+    }
+
+    /// A connection ended before its hello: a stranger has had its handshake, a dial its attempt.
+    fn note_broken_hello(&mut self, id: ConnectionId, now: Instant) {
+        let Some(connection) = self.connections.get(&id) else { return };
+        let (peer, carrier, remote) = (connection.peer, connection.carrier, connection.remote.clone());
+        if connection.dialled {
+            let spread = rand::random();
+            self.dialing.failed(crate::dialing::Target::Peer(peer), carrier, now, spread);
+        } else {
+            self.swarm.behaviour_mut().streams.gate.broke(&remote, now);
+        }
+    }
+
+    /// Strangers have as long as a hello may take, whether they begin one or not.
+    pub(super) fn end_late_hellos(&mut self, now: Instant) {
+        let late = |connection: &Connection| {
+            matches!(connection.phase, Phase::Hello | Phase::Admitted) && now >= connection.since + HELLO_LIMIT
+        };
+        let late: Vec<_> = self.connections.iter().filter(|(_, c)| late(c)).map(|(id, _)| *id).collect();
+        for id in late {
+            self.handle_broken_hello(id, now);
+        }
+    }
+
+    /// Closes a connection and forgets what it was for.
+    pub(super) fn give_up(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.phase = Phase::Closing;
+            let peer = connection.peer;
+            self.unlink(peer, id);
+        }
+        self.swarm.close_connection(id);
+    }
+
+    pub(super) fn handle_closed(&mut self, id: ConnectionId) {
+        let now = Instant::now();
+        if self.connections.get(&id).is_some_and(|connection| connection.phase == Phase::Hello) {
+            self.note_broken_hello(id, now);
+        }
+        let Some(connection) = self.connections.remove(&id) else { return };
+        tracing::debug!(peer = %connection.peer, carrier = ?connection.carrier, "connection closed");
+        if matches!(connection.phase, Phase::Admitted | Phase::Ready) {
+            self.dialing.lost(connection.peer, connection.carrier, now);
+            self.unlink(connection.peer, id);
+            self.suspect(connection.peer);
+        }
+    }
+
+    pub(super) fn handle_incoming_error(&mut self, remote: &Multiaddr, error: &ListenError) {
+        match error {
+            // Refused by the gate or a limit: it has its wait already.
+            ListenError::Denied { .. } => {}
+            ListenError::LocalPeerId { .. } => {
+                if Place::of(remote).is_some_and(|(place, _)| self.is_elsewhere(place)) {
+                    self.tell_clone(remote);
+                }
+            }
+            ListenError::Aborted | ListenError::WrongPeerId { .. } | ListenError::Transport(_) => {
+                tracing::debug!(%remote, %error, "handshake failed");
+                self.swarm.behaviour_mut().streams.gate.broke(remote, Instant::now());
+            }
+        }
+    }
+
+    /// Whether a place is on another machine. Of processes on this one nothing can be told by address.
+    pub(super) fn is_elsewhere(&self, place: Place) -> bool {
+        self.swarm.behaviour().streams.gate.interfaces.may_dial(place.0.ip()) && !place.0.ip().is_loopback()
+    }
+}
+
+/// Asks the event loop whether a peer may come in, and waits until its connection takes streams.
+async fn ask(connection: ConnectionId, member: Member, reporter: &mpsc::Sender<Report>) -> Result<(), Refusal> {
+    // Bounded by the hello's deadline.
+    loop {
+        let (reply, answer) = oneshot::channel();
+        drop(reporter.send(Report::Admit { connection, member, reply }).await);
+        match answer.await {
+            Ok(Admission::Granted(ready)) => return ready.await.map_err(|_gone| Refusal::Busy),
+            Ok(Admission::Contested(alive)) => {
+                if alive.await.is_ok() {
+                    return Err(Refusal::Clone);
+                }
+            }
+            Ok(Admission::Later) => sleep(LATER).await,
+            Ok(Admission::Refused(refusal)) => return Err(refusal),
+            Err(_ended) => return Err(Refusal::Busy),
+        }
+    }
+}
