@@ -82,8 +82,10 @@ pub(super) async fn check(State(api): State<Api>, request: Request, next: Next) 
 }
 
 fn check_host(hosts: &Hosts, headers: &HeaderMap, uri: &Uri) -> Result<(), ApiError> {
-    let authority =
-        uri.authority().map(|a| a.as_str()).or_else(|| headers.get(header::HOST).and_then(|v| v.to_str().ok()));
+    let authority = uri
+        .authority()
+        .map(axum::http::uri::Authority::as_str)
+        .or_else(|| headers.get(header::HOST).and_then(|v| v.to_str().ok()));
     if authority.is_some_and(|authority| hosts.include(authority)) {
         return Ok(());
     }

@@ -32,6 +32,9 @@ use crate::worker::{Gate, Worker};
 /// Between two rounds of housekeeping: expiry, links, ranks.
 const HOUSEKEEPING: Duration = Duration::from_secs(1);
 
+/// Between two records of the loaded model's rates.
+const RATES: Duration = Duration::from_mins(5);
+
 /// What the driver publishes to the API.
 pub(super) struct Published {
     pub(super) catalogue: watch::Sender<std::sync::Arc<Catalogue>>,
@@ -76,6 +79,7 @@ pub(super) struct Driver {
     pub(super) warnings: BTreeMap<&'static str, String>,
     pub(super) next_housekeeping: Duration,
     pub(super) next_beat: Duration,
+    pub(super) next_rates: Duration,
 }
 
 /// Where things happen.
@@ -192,6 +196,15 @@ impl Driver {
         if let Some(age) = self.tracker.age(now).filter(|_| self.next_beat <= now) {
             self.next_beat = now + SessionLog::BEAT;
             self.note(Note::Beat(age));
+        }
+        if let Some(rates) = self.worker.rates().filter(|_| self.next_rates <= now) {
+            self.next_rates = now + RATES;
+            let store = self.store.clone();
+            tokio::spawn(async move {
+                if let Err(error) = store.record_rate(rates).await {
+                    warn!(%error, "a model's rates are not recorded");
+                }
+            });
         }
     }
 

@@ -42,7 +42,7 @@ impl Driver {
         Content {
             state: self.state(),
             age_s: age_s as u32,
-            survival: self.estimates.borrow().from_now(age_s),
+            survival: self.estimates.borrow().curve_at(age_s),
             models: self.worker.loads(),
             up_bytes_per_s,
             down_bytes_per_s,

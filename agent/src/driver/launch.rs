@@ -74,13 +74,12 @@ pub(super) struct OnDisk {
     pub(super) store: Store,
     pub(super) boot: BootId,
     models: Arc<dyn ModelSource>,
-    owner: Box<dyn OwnerSource>,
     key: ApiKey,
 }
 
 impl OnDisk {
     /// Takes it, or says what is wrong with it.
-    pub(super) async fn take(launch: &Launch) -> Result<Self, RunError> {
+    pub(super) async fn take(launch: &Launch) -> Result<(Self, Box<dyn OwnerSource>), RunError> {
         let (paths, config) = (&launch.paths, &launch.config);
         paths.create()?;
         let lock = DataLock::take(paths)?;
@@ -93,7 +92,7 @@ impl OnDisk {
         let boot = store.begin_boot(now_s, machine_boot()).await?.id;
         let models = models_of(config, paths)?;
         let owner = owner_source(&config.owner, paths)?;
-        Ok(Self { _lock: lock, seed, membership, role, store, boot, models, owner, key })
+        Ok((Self { _lock: lock, seed, membership, role, store, boot, models, key }, owner))
     }
 }
 
@@ -228,16 +227,16 @@ pub(super) async fn assemble(
     disk: OnDisk,
     served: Served,
     (swarm, events): (Swarm, mpsc::Receiver<SwarmEvent>),
-    stop: CancellationToken,
+    (owner, stop): (Box<dyn OwnerSource>, CancellationToken),
 ) -> Result<(Assembled, DataLock), RunError> {
     let clock = Clock::start();
     let me = swarm.me();
-    let OnDisk { _lock: lock, seed, membership, role, store, boot, models, owner, key: _ } = disk;
+    let OnDisk { _lock: lock, seed, membership, role, store, boot, models, key: _ } = disk;
     let (engine, notices, guess) = start_engine(launch)?;
     let shut = Gate::Shut { cause: idlewild_protocol::DepartureCause::Unknown, notice_ms: 0 };
     let (gate, gate_seen) = watch::channel(shut);
     let idle_stop = Duration::from_secs(u64::from(launch.config.engine.idle_stop_s));
-    let worker = Worker::start(engine, models, gate_seen, idle_stop, guess);
+    let worker = Worker::start(engine, models, gate_seen, idle_stop, (guess, &store.rates().await?));
     let (departures, _) = broadcast::channel(DEPARTURES);
     let (placer, placements) = Placer::channel();
     let workers = Workers::new(worker.clone(), swarm.clone(), departures.clone());
@@ -288,6 +287,8 @@ pub(super) async fn assemble(
         warnings: BTreeMap::new(),
         next_housekeeping: Duration::ZERO,
         next_beat: Duration::ZERO,
+        // Rates are measured anew after a load: what the first minute says is worth keeping.
+        next_rates: Duration::from_mins(1),
         swarm,
     };
     Ok((Assembled { driver, inbox, origins, writer, api: served.task }, lock))

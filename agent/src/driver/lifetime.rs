@@ -16,7 +16,7 @@ use super::launch::{self, Assembled, Launch, OnDisk};
 use crate::api::EmptyKey;
 use crate::config::PathsError;
 use crate::models::ModelError;
-use crate::owner::ScriptError;
+use crate::owner::{OwnerSource, ScriptError};
 use crate::store::{FileError, IdentityError, LockError, MembershipError, StoreError, remove_running};
 
 /// How long running jobs may take to tell their origins, at the end.
@@ -113,10 +113,10 @@ pub async fn run(launch: Launch) -> Result<(), RunError> {
 
 /// Runs an agent until `stop` is cancelled or the stop route is called.
 pub async fn run_until(launch: Launch, stop: CancellationToken) -> Result<(), RunError> {
-    let disk = OnDisk::take(&launch).await?;
+    let (disk, owner) = OnDisk::take(&launch).await?;
     let api_stop = CancellationToken::new();
     let served = launch::serve_api(&launch, &disk, api_stop.clone()).await?;
-    let ran = run_with_api(&launch, disk, served, stop, api_stop).await;
+    let ran = run_with_api(&launch, disk, served, (owner, stop), api_stop).await;
     remove_running(&launch.paths);
     ran
 }
@@ -125,12 +125,12 @@ async fn run_with_api(
     launch: &Launch,
     disk: OnDisk,
     served: launch::Served,
-    stop: CancellationToken,
+    owner_and_stop: (Box<dyn OwnerSource>, CancellationToken),
     api_stop: CancellationToken,
 ) -> Result<(), RunError> {
     info!(api = %served.address, peer = %disk.seed.peer(), boot = disk.boot.0, "started");
     let swarm = launch::start_swarm(launch, &disk).await?;
-    let (assembled, _lock) = launch::assemble(launch, disk, served, swarm, stop).await?;
+    let (assembled, _lock) = launch::assemble(launch, disk, served, swarm, owner_and_stop).await?;
     let Assembled { mut driver, mut inbox, origins, writer, api } = assembled;
     driver.run(&mut inbox).await;
     info!("stopping");

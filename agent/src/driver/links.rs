@@ -10,16 +10,16 @@ use idlewild_swarm::{PeerLink, Probe, ProbeError};
 use crate::store::{LinkRecord, unix_s};
 
 /// A figure older than this is measured again.
-const FRESH: Duration = Duration::from_secs(30 * 60);
+const FRESH: Duration = Duration::from_mins(30);
 
 /// A connection younger than this is not probed: its second connection may still be coming.
 const SETTLED: Duration = Duration::from_secs(5);
 
 /// After a probe that failed.
-const RETRY: Duration = Duration::from_secs(5 * 60);
+const RETRY: Duration = Duration::from_mins(5);
 
 /// After a day's bytes were used up.
-const RETRY_BUDGET: Duration = Duration::from_secs(60 * 60);
+const RETRY_BUDGET: Duration = Duration::from_hours(1);
 
 /// The conversation. Bounded by the peers that are connected and those on record.
 #[derive(Debug, Default)]
@@ -130,7 +130,7 @@ mod tests {
             rtt_us: 100,
             up_bytes_per_s: up,
             down_bytes_per_s: None,
-            connected_for: Duration::from_secs(60),
+            connected_for: Duration::from_mins(1),
             has_bulk: true,
         }
     }

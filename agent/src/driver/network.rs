@@ -65,7 +65,7 @@ impl Driver {
             ControlMessage::Placed(reply) => self.placements.answered(from, reply),
             ControlMessage::Models(models) => self.handle_models(from, models),
             ControlMessage::Goodbye { cause, notice_ms } => {
-                info!(peer = %from.short(), ?cause, notice_ms, "says goodbye")
+                info!(peer = %from.short(), ?cause, notice_ms, "says goodbye");
             }
             // The swarm keeps these to itself.
             ControlMessage::Ping { .. } | ControlMessage::Pong { .. } => {}
@@ -100,7 +100,7 @@ impl Driver {
     pub(super) fn handle_probed(&mut self, (peer, outcome): Probed) {
         match &outcome {
             Ok(probe) => {
-                debug!(peer = %peer.short(), up = probe.up_bytes_per_s, down = probe.down_bytes_per_s, "probed")
+                debug!(peer = %peer.short(), up = probe.up_bytes_per_s, down = probe.down_bytes_per_s, "probed");
             }
             Err(error) => debug!(peer = %peer.short(), %error, "not probed"),
         }

@@ -27,7 +27,7 @@ impl Driver {
             Ask::Invite(asked, reply) => drop(reply.send(self.invite(asked).await)),
             Ask::Stop(reply) => {
                 info!("told to stop");
-                drop(reply.send(StopReply { pid: std::process::id() }));
+                reply.send(StopReply { pid: std::process::id() }).ok();
                 self.stop.cancel();
             }
         }

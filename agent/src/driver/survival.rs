@@ -40,7 +40,7 @@ impl OwnSurvival {
     }
 
     /// The curve from now on, for a session that has lasted `age_s`.
-    pub(super) fn from_now(&self, age_s: f64) -> QuantisedSurvival {
+    pub(super) fn curve_at(&self, age_s: f64) -> QuantisedSurvival {
         QuantisedSurvival::of(|t_s| self.conditional(age_s, t_s))
     }
 }

@@ -153,15 +153,15 @@ impl Job<'_> {
 async fn submit(worker: &Worker, job: EngineJob) -> Result<EngineStream, JobFailure> {
     let file = worker.models.file(job.model).await.map_err(JobFailure::Model)?;
     let was_verified = file.verify;
-    worker.engine.load(file).await.map_err(failure_of)?;
+    worker.engine.load(file).await.map_err(|error| failure_of(&error))?;
     if was_verified {
         worker.models.confirm(job.model);
     }
-    worker.engine.submit(job).await.map_err(failure_of)
+    worker.engine.submit(job).await.map_err(|error| failure_of(&error))
 }
 
-fn failure_of(error: EngineError) -> JobFailure {
-    match &error {
+fn failure_of(error: &EngineError) -> JobFailure {
+    match error {
         EngineError::Load(failure) => JobFailure::Model(failure.to_string()),
         EngineError::NoModel => JobFailure::Model(error.to_string()),
         EngineError::OtherModel | EngineError::Busy => JobFailure::Busy,

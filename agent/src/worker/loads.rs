@@ -7,6 +7,8 @@ use std::time::Duration;
 use idlewild_engine::EngineStats;
 use idlewild_protocol::{MAX_MODELS_PER_DIGEST, ModelId, ModelInfo, ModelLoad};
 
+use crate::store::{RateRecord, unix_s};
+
 /// Bytes of weights that a home machine's memory gives a second: what bounds decoding. Low, so that a peer that was never
 /// measured does not outbid one that was.
 const MEMORY_BYTES_PER_S: f32 = 8e9;
@@ -64,8 +66,30 @@ pub(super) struct Loads {
 }
 
 impl Loads {
-    pub(super) fn new(guess: Guess) -> Self {
-        Self { guess, memory: Mutex::new(Memory { shown: BTreeMap::new(), job_s: JOB_S }) }
+    /// Knows what earlier runs measured, as `records` have it.
+    pub(super) fn new(guess: Guess, records: &[RateRecord]) -> Self {
+        let recalled = |record: &RateRecord| Shown {
+            decode_tps: record.decode_tps,
+            prefill_tps: record.prefill_tps,
+            kv_bytes_per_token: record.kv_bytes_per_token,
+            context_tokens: guess.context_tokens,
+            load_ms: record.load_ms,
+        };
+        let shown = records.iter().map(|record| (record.model, recalled(record))).collect();
+        Self { guess, memory: Mutex::new(Memory { shown, job_s: JOB_S }) }
+    }
+
+    /// What was measured of one model, for later runs.
+    pub(super) fn record(&self, model: ModelId) -> Option<RateRecord> {
+        let shown = self.memory().shown.get(&model).copied()?;
+        Some(RateRecord {
+            model,
+            decode_tps: shown.decode_tps,
+            prefill_tps: shown.prefill_tps,
+            kv_bytes_per_token: shown.kv_bytes_per_token,
+            load_ms: shown.load_ms,
+            measured_s: unix_s(),
+        })
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
@@ -107,7 +131,7 @@ impl Loads {
             decode_tps: shown.decode_tps,
             prefill_tps: shown.prefill_tps,
             kv_bytes_per_token: shown.kv_bytes_per_token,
-            context_tokens: shown.context_tokens,
+            context_tokens: shown.context_tokens.min(model.context_tokens.max(1)),
             kv_free_tokens: if loaded { engine.kv_free_tokens } else { self.guess.kv_tokens },
             queue_wait_ms: load_ms.saturating_add(self.queue_ms(engine, loaded, memory.job_s)),
             running: if loaded { engine.running } else { 0 },
@@ -170,7 +194,7 @@ mod tests {
 
     #[test]
     fn a_model_that_was_never_loaded_is_guessed_by_its_size() {
-        let loads = Loads::new(GUESS).of(&EngineStats::default(), &[model(1)]);
+        let loads = Loads::new(GUESS, &[]).of(&EngineStats::default(), &[model(1)]);
         assert_eq!(loads.len(), 1);
         assert_eq!((loads[0].loaded, loads[0].decode_tps, loads[0].prefill_tps), (false, 80.0, 240.0));
         assert_eq!((loads[0].queue_wait_ms, loads[0].context_tokens, loads[0].kv_free_tokens), (800, 2048, 8192));
@@ -178,7 +202,7 @@ mod tests {
 
     #[test]
     fn what_was_measured_is_remembered_after_the_model_is_gone() {
-        let memory = Loads::new(GUESS);
+        let memory = Loads::new(GUESS, &[]);
         let ready = EngineStats {
             model: Some(loaded(2)),
             decode_tps: 50.0,
@@ -194,8 +218,21 @@ mod tests {
     }
 
     #[test]
+    fn what_earlier_runs_measured_comes_before_a_guess() {
+        let memory = Loads::new(GUESS, &[]);
+        let ready =
+            EngineStats { model: Some(loaded(1)), decode_tps: 50.0, prefill_tps: 200.0, ..EngineStats::default() };
+        memory.of(&ready, &[model(1)]);
+        let record = memory.record(ModelId([1; 32])).unwrap();
+        assert_eq!(memory.record(ModelId([2; 32])), None);
+        let next = Loads::new(GUESS, &[record]).of(&EngineStats::default(), &[model(1), model(2)]);
+        assert_eq!([next[0].decode_tps, next[1].decode_tps], [50.0, 80.0]);
+        assert_eq!((next[0].queue_wait_ms, next[0].kv_bytes_per_token), (700, 23_053));
+    }
+
+    #[test]
     fn a_full_engine_says_how_long_the_wait_is() {
-        let memory = Loads::new(GUESS);
+        let memory = Loads::new(GUESS, &[]);
         let full =
             EngineStats { model: Some(loaded(1)), decode_tps: 50.0, running: 2, waiting: 1, ..EngineStats::default() };
         assert_eq!(memory.of(&full, &[model(1)])[0].queue_wait_ms, 10_000);

@@ -29,6 +29,8 @@ pub use source::{FileAnswer, ModelSource, OneModel, StoredModels};
 
 use loads::Loads;
 
+use crate::store::RateRecord;
+
 /// Takes jobs. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Worker {
@@ -56,17 +58,17 @@ impl Drop for Counted {
 }
 
 impl Worker {
-    /// A worker, and the task that stops its engine (spawned here; it ends with the gate's sender).
+    /// A worker that knows what earlier runs measured, and the task that stops its engine (spawned here; it ends with the gate's sender).
     pub fn start(
         engine: Engine,
         models: Arc<dyn ModelSource>,
         gate: watch::Receiver<Gate>,
         idle_stop: Duration,
-        guess: Guess,
+        (guess, records): (Guess, &[RateRecord]),
     ) -> Self {
         let jobs = Arc::new(watch::Sender::new(0));
         tokio::spawn(keeper::keep(engine.clone(), gate.clone(), jobs.subscribe(), idle_stop));
-        Self { engine, models, gate, jobs, loads: Arc::new(Loads::new(guess)) }
+        Self { engine, models, gate, jobs, loads: Arc::new(Loads::new(guess, records)) }
     }
 
     /// Runs a job on a task of its own.
@@ -108,6 +110,11 @@ impl Worker {
     /// Ends the engine, with whatever it still does.
     pub async fn stop(&self) {
         self.engine.stop().await;
+    }
+
+    /// What is measured of the loaded model, for later runs; none where none is loaded.
+    pub fn rates(&self) -> Option<RateRecord> {
+        self.loads.record(self.engine.stats().model?.id)
     }
 
     /// Where models come from.

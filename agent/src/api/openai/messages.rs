@@ -69,10 +69,10 @@ mod tests {
 
     use super::*;
 
-    fn check(messages: Value, expect: Value) {
+    fn check(messages: Value, expect: &Value) {
         let Value::Array(messages) = messages else { panic!("an array") };
         let text = normalise(messages).unwrap();
-        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), expect);
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), *expect);
     }
 
     #[test]
@@ -83,7 +83,7 @@ mod tests {
                 { "role": "user", "content": [{ "type": "text", "text": "a" }, { "type": "text", "text": "b" }] },
                 { "role": "assistant", "content": null, "tool_calls": [] },
             ]),
-            json!([
+            &json!([
                 { "role": "system", "content": "be brief" },
                 { "role": "user", "content": "ab" },
                 { "role": "assistant", "content": "", "tool_calls": [] },

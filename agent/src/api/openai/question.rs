@@ -17,13 +17,11 @@ pub(super) fn model_for(api: &Api, name: Option<&str>) -> Result<ModelInfo, ApiE
         return find_model(api, name);
     }
     let catalogue = api.desk.catalogue();
-    match catalogue.only() {
-        Some(only) => find_model(api, only),
-        None => {
-            let message = format!("`model` is missing; models here: {}", catalogue.names().join(", "));
-            Err(ApiError::bad_request(Some("model_required"), Some("model"), message))
-        }
+    if let Some(only) = catalogue.only() {
+        return find_model(api, only);
     }
+    let message = format!("`model` is missing; models here: {}", catalogue.names().join(", "));
+    Err(ApiError::bad_request(Some("model_required"), Some("model"), message))
 }
 
 /// The model that a client named; where none has this name, an error that lists those there are.

@@ -111,7 +111,7 @@ impl Reply {
                 let choice = json!({
                     "index": 0, "delta": { "role": "assistant", "content": "" }, "logprobs": null, "finish_reason": null,
                 });
-                Some(self.with_extension(self.chunk(json!([choice]))))
+                Some(self.with_extension(self.chunk(&json!([choice]))))
             }
             Face::Text => None,
         }
@@ -123,7 +123,7 @@ impl Reply {
             Face::Chat => json!({ "index": 0, "delta": { "content": text }, "logprobs": null, "finish_reason": null }),
             Face::Text => json!({ "index": 0, "text": text, "logprobs": null, "finish_reason": null }),
         };
-        self.chunk(json!([choice]))
+        self.chunk(&json!([choice]))
     }
 
     /// The chunk that says why the answer ends.
@@ -132,12 +132,12 @@ impl Reply {
             Face::Chat => json!({ "index": 0, "delta": {}, "logprobs": null, "finish_reason": reason }),
             Face::Text => json!({ "index": 0, "text": "", "logprobs": null, "finish_reason": reason }),
         };
-        self.with_extension(self.chunk(json!([choice])))
+        self.with_extension(self.chunk(&json!([choice])))
     }
 
     /// The chunk without choices that counts tokens.
     pub(super) fn usage_chunk(&self, usage: Usage) -> Value {
-        let mut chunk = self.chunk(json!([]));
+        let mut chunk = self.chunk(&json!([]));
         chunk["usage"] = usage.json();
         chunk
     }
@@ -158,12 +158,12 @@ impl Reply {
                 ("text_completion", json!({ "index": 0, "text": text, "logprobs": null, "finish_reason": reason }))
             }
         };
-        let mut whole = self.envelope(object, json!([choice]));
+        let mut whole = self.envelope(object, &json!([choice]));
         whole["usage"] = usage.json();
         self.with_extension(whole)
     }
 
-    fn chunk(&self, choices: Value) -> Value {
+    fn chunk(&self, choices: &Value) -> Value {
         let object = match self.face {
             Face::Chat => "chat.completion.chunk",
             Face::Text => "text_completion",
@@ -171,7 +171,7 @@ impl Reply {
         self.envelope(object, choices)
     }
 
-    fn envelope(&self, object: &str, choices: Value) -> Value {
+    fn envelope(&self, object: &str, choices: &Value) -> Value {
         json!({
             "id": self.id,
             "object": object,

@@ -8,7 +8,7 @@ use super::{Served, WORKER, answer, hello};
 #[tokio::test]
 async fn a_chat_is_answered_in_openai_s_form_and_names_request_and_worker() {
     let mut served = Served::start().await;
-    let request = served.post("/v1/chat/completions", hello(json!({})));
+    let request = served.post("/v1/chat/completions", hello(&json!({})));
     let (response, submission) = served.play(request, answer()).await;
     let id = submission.request.request.to_string();
     assert_eq!(response.status(), 200);
@@ -39,7 +39,7 @@ async fn a_completion_is_answered_in_openai_s_form() {
 #[tokio::test]
 async fn sampling_parameters_reach_the_origin_and_unknown_fields_are_ignored() {
     let mut served = Served::start().await;
-    let body = hello(json!({
+    let body = hello(&json!({
         "temperature": 0, "top_p": 0.5, "top_k": 40, "min_p": 0.1, "repeat_penalty": 1.1, "presence_penalty": 1,
         "frequency_penalty": -1, "seed": -1, "max_completion_tokens": 9, "max_tokens": 4, "n": 1, "user": "me",
         "tools": [{ "type": "function" }], "tool_choice": "auto", "stream": null, "made_up": { "a": 1 },
@@ -68,7 +68,7 @@ async fn two_requests_without_a_seed_draw_differently() {
     let mut served = Served::start().await;
     let mut seeds = Vec::new();
     for _ in 0..2 {
-        let request = served.post("/v1/chat/completions", hello(json!({})));
+        let request = served.post("/v1/chat/completions", hello(&json!({})));
         seeds.push(served.play(request, answer()).await.1.request.sampling.seed);
     }
     assert_ne!(seeds[0], seeds[1]);

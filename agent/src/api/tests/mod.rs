@@ -75,7 +75,7 @@ impl Served {
     }
 }
 
-fn hello(more: Value) -> String {
+fn hello(more: &Value) -> String {
     let mut body = json!({ "model": "tiny", "messages": [{ "role": "user", "content": "hi" }] });
     for (key, value) in more.as_object().unwrap() {
         body[key] = value.clone();

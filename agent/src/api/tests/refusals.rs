@@ -9,12 +9,16 @@ use super::{KEY, Served, hello};
 use crate::origin::{Failure, FailureKind, GenerationEvent};
 
 async fn check(request: RequestBuilder, status: u16, code: &str, part: &str) {
+    check_param(request, status, code, None, part).await;
+}
+
+async fn check_param(request: RequestBuilder, status: u16, code: &str, param: Option<&str>, part: &str) {
     let response = request.send().await.unwrap();
     assert_eq!(response.status().as_u16(), status, "{part}");
     let body: Value = response.json().await.unwrap();
     let error = body["error"].as_object().unwrap();
     assert_eq!(error.keys().map(String::as_str).collect::<Vec<_>>(), ["code", "message", "param", "type"]);
-    assert_eq!(error["code"], code);
+    assert_eq!((&error["code"], &error["param"]), (&json!(code), &json!(param)), "{part}");
     let message = error["message"].as_str().unwrap();
     assert!(message.contains(part), "{message:?} lacks {part:?}");
 }
@@ -53,9 +57,12 @@ async fn names_and_pages_that_are_not_ours_are_refused_even_with_the_key() {
 #[tokio::test]
 async fn bad_bodies_say_what_is_wrong_with_them() {
     let served = Served::start().await;
-    let cases: [(&str, Value, &str, &str); 13] = [
-        ("invalid_type", json!({ "messages": "hi" }), "messages", "sequence"),
-        ("invalid_type", json!({ "temperature": "hot" }), "temperature", "hot"),
+    let of_no_param = [("messages", json!("hi"), "sequence"), ("temperature", json!("hot"), "hot")];
+    for (field, value, part) in of_no_param {
+        let body = hello(&json!({ field: value }));
+        check(served.post("/v1/chat/completions", body), 400, "invalid_type", part).await;
+    }
+    let cases: [(&str, Value, &str, &str); 11] = [
         ("invalid_value", json!({ "temperature": 2.1 }), "temperature", "between 0 and 2"),
         ("invalid_value", json!({ "top_p": -0.1 }), "top_p", "between 0 and 1"),
         ("invalid_value", json!({ "max_tokens": 0 }), "max_tokens", "1 or more"),
@@ -68,27 +75,28 @@ async fn bad_bodies_say_what_is_wrong_with_them() {
         ("unsupported_parameter", json!({ "response_format": { "type": "json_object" } }), "response_format", "text"),
         ("unsupported_parameter", json!({ "logit_bias": { "1": 2 } }), "logit_bias", "not supported"),
     ];
-    for (code, change, _param, part) in cases {
-        check(served.post("/v1/chat/completions", hello(change)), 400, code, part).await;
+    for (code, change, param, part) in cases {
+        let request = served.post("/v1/chat/completions", hello(&change));
+        check_param(request, 400, code, Some(param), part).await;
     }
     check(served.post("/v1/chat/completions", "{\"model\":"), 400, "invalid_json", "EOF").await;
     check(served.post("/v1/chat/completions", "{}"), 400, "invalid_type", "messages").await;
     let two = json!({ "prompt": ["a", "b"] }).to_string();
-    check(served.post("/v1/completions", two), 400, "unsupported_parameter", "one prompt").await;
+    check_param(served.post("/v1/completions", two), 400, "unsupported_parameter", Some("prompt"), "one prompt").await;
     let ids = json!({ "prompt": [1, 2] }).to_string();
-    check(served.post("/v1/completions", ids), 400, "unsupported_parameter", "one prompt").await;
+    check_param(served.post("/v1/completions", ids), 400, "unsupported_parameter", Some("prompt"), "one prompt").await;
 }
 
 #[tokio::test]
 async fn wrong_models_routes_methods_and_sizes_have_their_own_status() {
     let served = Served::start().await;
-    let other = hello(json!({ "model": "gpt-4" }));
+    let other = hello(&json!({ "model": "gpt-4" }));
     check(served.post("/v1/chat/completions", other), 404, "model_not_found", "models here: tiny").await;
     let get = |path: &str| served.client.get(served.url(path)).bearer_auth(KEY);
     check(get("/v1/models/none"), 404, "model_not_found", "none").await;
     check(get("/v1/embeddings"), 404, "unknown_url", "/v1/embeddings").await;
     check(get("/v1/chat/completions"), 405, "method_not_allowed", "GET").await;
-    let long = hello(json!({ "user": "x".repeat(10_001) }));
+    let long = hello(&json!({ "user": "x".repeat(10_001) }));
     check(served.post("/v1/chat/completions", long), 413, "request_too_large", "10000").await;
     check(get("/idlewild/v1/explain/none"), 400, "invalid_value", "request id").await;
     let unknown = idlewild_protocol::RequestId([7; 16]);
@@ -106,7 +114,7 @@ async fn failures_before_the_first_word_are_statuses_for_streams_too() {
     ];
     for (kind, status, code, retry_s) in cases {
         for stream in [true, false] {
-            let request = served.post("/v1/chat/completions", hello(json!({ "stream": stream })));
+            let request = served.post("/v1/chat/completions", hello(&json!({ "stream": stream })));
             let retry_after = retry_s.map(Duration::from_secs);
             let failure = Failure { kind, message: "B is busy".to_owned(), retry_after };
             let (response, _) = served.play(request, vec![GenerationEvent::Failed(failure)]).await;
@@ -124,10 +132,10 @@ async fn more_requests_than_may_be_open_are_told_to_come_again() {
     let mut served = Served::start().await;
     let mut open = Vec::new();
     for _ in 0..2 {
-        let request = served.post("/v1/chat/completions", hello(json!({})));
+        let request = served.post("/v1/chat/completions", hello(&json!({})));
         open.push((tokio::spawn(request.send()), served.submissions.recv().await.unwrap()));
     }
-    let third = served.post("/v1/chat/completions", hello(json!({}))).send().await.unwrap();
+    let third = served.post("/v1/chat/completions", hello(&json!({}))).send().await.unwrap();
     assert_eq!(third.status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(third.headers()["retry-after"], "1");
 }

@@ -23,7 +23,7 @@ fn json_of(event: &str) -> Value {
 #[tokio::test]
 async fn a_streamed_chat_is_role_then_texts_then_reason_then_done() {
     let mut served = Served::start().await;
-    let request = served.post("/v1/chat/completions", hello(json!({ "stream": true })));
+    let request = served.post("/v1/chat/completions", hello(&json!({ "stream": true })));
     let (response, submission) = served.play(request, answer()).await;
     assert_eq!(response.headers()["content-type"], "text/event-stream");
     assert_eq!(response.headers()["cache-control"], "no-cache");
@@ -61,7 +61,7 @@ async fn usage_is_a_chunk_without_choices_where_it_is_asked_for() {
 #[tokio::test]
 async fn a_failure_after_the_headers_is_an_event_and_the_stream_still_ends_with_done() {
     let mut served = Served::start().await;
-    let request = served.post("/v1/chat/completions", hello(json!({ "stream": true })));
+    let request = served.post("/v1/chat/completions", hello(&json!({ "stream": true })));
     let failure = Failure { kind: FailureKind::GaveUp, message: "tried 3 peers".to_owned(), retry_after: None };
     let script = vec![
         GenerationEvent::Prompt { tokens: 1 },
@@ -79,7 +79,7 @@ async fn a_failure_after_the_headers_is_an_event_and_the_stream_still_ends_with_
 #[tokio::test]
 async fn an_origin_that_vanishes_is_an_error_and_not_an_end() {
     let mut served = Served::start().await;
-    let request = served.post("/v1/chat/completions", hello(json!({ "stream": true })));
+    let request = served.post("/v1/chat/completions", hello(&json!({ "stream": true })));
     let (response, submission) = served.play(request, vec![GenerationEvent::Prompt { tokens: 1 }]).await;
     drop(submission);
     let body = response.text().await.unwrap();
@@ -90,7 +90,7 @@ async fn an_origin_that_vanishes_is_an_error_and_not_an_end() {
 #[tokio::test]
 async fn headers_and_comments_come_while_the_first_token_is_awaited() {
     let mut served = Served::start().await;
-    let request = served.post("/v1/chat/completions", hello(json!({ "stream": true })));
+    let request = served.post("/v1/chat/completions", hello(&json!({ "stream": true })));
     let (response, submission) = served.play(request, vec![GenerationEvent::Placed { worker: WORKER }]).await;
     assert_eq!(response.status(), 200);
     let mut body = response.bytes_stream();
@@ -112,7 +112,7 @@ async fn headers_and_comments_come_while_the_first_token_is_awaited() {
 async fn a_client_that_goes_away_cancels_its_generation_within_a_second() {
     for stream in [true, false] {
         let mut served = Served::start().await;
-        let request = served.post("/v1/chat/completions", hello(json!({ "stream": stream })));
+        let request = served.post("/v1/chat/completions", hello(&json!({ "stream": stream })));
         let sent = tokio::spawn(async move { request.send().await.unwrap().text().await });
         let submission = served.submissions.recv().await.unwrap();
         submission.events.send(GenerationEvent::Prompt { tokens: 1 }).await.unwrap();
