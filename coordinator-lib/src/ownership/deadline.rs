@@ -12,7 +12,7 @@ const EXCUSED_WAIT_MAX: Duration = Duration::from_mins(2);
 const DOUBLINGS_MAX: u32 = 5;
 
 /// How far an assignment has come, as far as silence is concerned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Stage {
     /// Told to start; the wait that the plan named may still lie ahead.
     Waiting,
@@ -23,7 +23,7 @@ pub(super) enum Stage {
 }
 
 /// The deadlines of one assignment.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Patience {
     stage: Stage,
     began: Now,

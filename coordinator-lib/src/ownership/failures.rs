@@ -8,7 +8,7 @@ use crate::Now;
 use crate::ownership::{Ending, Limits, Silence};
 
 /// The failures of one request.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Failures {
     /// The latest of each peer. Bounded by [`Limits::assignments_max`].
     latest: BTreeMap<PeerId, Failure>,
@@ -23,13 +23,13 @@ pub(super) struct Failures {
 }
 
 /// What workers said of a prompt that did not fit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct TooLong {
     pub(super) prompt_tokens: u32,
     pub(super) context_tokens: u32,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct Failure {
     how: Ending,
     at: Now,
@@ -106,5 +106,16 @@ fn is_lasting(how: &Ending) -> bool {
         | Ending::Lost(_)
         | Ending::Left(_)
         | Ending::ClientGone => false,
+    }
+}
+
+/// For the model checker. How a peer failed matters for the words of an error only.
+#[cfg(test)]
+impl core::hash::Hash for Failures {
+    fn hash<H: core::hash::Hasher>(&self, state: &mut H) {
+        for (peer, failure) in &self.latest {
+            (peer, failure.at, failure.lasting).hash(state);
+        }
+        (self.fruitless, self.engine, self.silent_starts, self.too_long).hash(state);
     }
 }

@@ -32,6 +32,27 @@ pub struct Limits {
     pub engine_failures_max: u32,
 }
 
+#[cfg(test)]
+impl Limits {
+    /// All timers due at once: a model checker then decides what comes first.
+    pub(super) fn untimed(assignments_max: u32) -> Self {
+        let zero = Duration::ZERO;
+        Self {
+            coordinator_answer: zero,
+            token_silence: zero,
+            first_token_silence: zero,
+            first_token: zero,
+            nowhere_patience: zero,
+            nowhere_retry: zero,
+            exclusion: zero,
+            retry_after: zero,
+            assignments_max,
+            fruitless_max: assignments_max,
+            engine_failures_max: assignments_max,
+        }
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {

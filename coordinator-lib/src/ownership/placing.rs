@@ -11,7 +11,7 @@ use crate::ownership::{Output, PeerReason, RequestError, RequestErrorKind, Reque
 const RESIDUAL_TOKENS_MIN: u32 = 16;
 
 /// The search for a worker.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(super) struct Placing {
     /// Questions asked so far; the number of the latest.
     attempt: u32,
@@ -21,7 +21,7 @@ pub(super) struct Placing {
     search: Option<Search>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Question {
     /// To ourselves.
     alone: bool,
@@ -29,7 +29,7 @@ struct Question {
 }
 
 /// One search, from the loss of a worker (or the request's beginning) to the next start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Search {
     /// Since when nobody runs it.
     since: Now,

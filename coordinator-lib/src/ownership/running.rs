@@ -7,7 +7,7 @@ use crate::Now;
 use crate::ownership::{Assignment, Ending, Fault, LossReason, Output, RequestError, RequestErrorKind, RequestMachine};
 
 /// The assignment that may write the log.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Running {
     pub(super) epoch: Epoch,
     pub(super) worker: PeerId,

@@ -3,6 +3,7 @@
 
 mod bench;
 mod deadlines;
+mod model;
 
 mod moves;
 mod nobody;
