@@ -232,7 +232,7 @@ fn now_s() -> u64 {
 fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         // Writing to a string does not fail.
-        drop(write!(text, "{byte:02x}"));
+        let _ = write!(text, "{byte:02x}");
         text
     })
 }

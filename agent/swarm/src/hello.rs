@@ -143,8 +143,11 @@ where
     let theirs: Hello = reader.next().await?;
     let ours = own_hello(papers.boot, papers.swarm);
     send(&mut writer, &ours).await?;
-    // The dialer finds out by the same rule, from our hello.
-    check_hello(&theirs, papers.swarm).map_err(by_us)?;
+    if let Err(refusal) = check_hello(&theirs, papers.swarm) {
+        // The dialer finds out by the same rule from our hello, if the connection lasts until it has read it.
+        drop(tokio::time::timeout(REFUSAL_LIMIT, wait_for_done(&mut reader)).await);
+        return Err(by_us(refusal));
+    }
     let outcome = match reader.next().await? {
         Credential::Member(chain) => receive_member(papers, other, &chain, theirs.boot, admit).await,
         Credential::Newcomer { ticket, proof } => {

@@ -49,11 +49,24 @@ pub(crate) struct Connection {
     hello_begun: bool,
 }
 
+/// Whose hello a report is of. The connection itself may be gone by then.
+#[derive(Debug, Clone)]
+pub(crate) struct HelloOf {
+    connection: ConnectionId,
+    peer: PeerId,
+    remote: Multiaddr,
+    dialled: bool,
+}
+
 impl Connection {
     /// Where the peer can be dialled: where we did, or where its QUIC connection comes from (its listening port).
     pub(crate) fn place(&self) -> Option<Place> {
         let (place, carrier) = Place::of(&self.remote)?;
         (self.dialled || carrier == Carrier::Quic).then_some(place)
+    }
+
+    fn hello_of(&self, connection: ConnectionId) -> HelloOf {
+        HelloOf { connection, peer: self.peer, remote: self.remote.clone(), dialled: self.dialled }
     }
 }
 
@@ -75,14 +88,17 @@ impl EventLoop {
             Connection { peer, libp2p, carrier, remote, dialled, since: now, phase: Phase::Hello, hello_begun: false },
         );
         if dialled {
-            self.begin_hello(peer, libp2p, id);
+            self.begin_hello(id);
         }
     }
 
     /// As dialer: opens the hello stream and speaks first.
-    fn begin_hello(&mut self, peer: PeerId, libp2p: libp2p::PeerId, id: ConnectionId) {
+    fn begin_hello(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.get(&id) else { return };
+        let of = connection.hello_of(id);
+        let peer = connection.peer;
         let (opener, opened) = oneshot::channel();
-        self.swarm.behaviour_mut().streams.open(libp2p, id, Kind::Hello, opener);
+        self.swarm.behaviour_mut().streams.open(connection.libp2p, id, Kind::Hello, opener);
         let (papers, reporter) = (Arc::clone(&self.papers), self.reporter.clone());
         tokio::spawn(async move {
             let ours = (papers.me, papers.boot, papers.swarm);
@@ -93,7 +109,7 @@ impl EventLoop {
             };
             let result = timeout(HELLO_LIMIT, exchange).await.unwrap_or(Err(Failure::Broken));
             // The event loop ends only when nobody is interested any more.
-            drop(reporter.send(Report::Hello { connection: id, result }).await);
+            drop(reporter.send(Report::Hello { of, result }).await);
         });
     }
 
@@ -104,48 +120,50 @@ impl EventLoop {
             self.give_up(id);
             return;
         }
+        let of = connection.hello_of(id);
         let peer = connection.peer;
         let (papers, reporter) = (Arc::clone(&self.papers), self.reporter.clone());
         tokio::spawn(async move {
             let exchange = hello::listen(stream, &papers, peer, |member| ask(id, member, &reporter));
             let result = timeout(HELLO_LIMIT, exchange).await.unwrap_or(Err(Failure::Broken));
-            drop(reporter.send(Report::Hello { connection: id, result }).await);
+            drop(reporter.send(Report::Hello { of, result }).await);
         });
     }
 
-    pub(super) fn handle_hello(&mut self, id: ConnectionId, result: Result<Outcome, Failure>) {
-        let Some(connection) = self.connections.get_mut(&id) else { return };
-        let (peer, carrier, place) = (connection.peer, connection.carrier, connection.place());
+    pub(super) fn handle_hello(&mut self, of: &HelloOf, result: Result<Outcome, Failure>) {
         let now = Instant::now();
         match result {
-            Ok(Outcome::Members(_)) if connection.phase == Phase::Admitted => {
-                connection.phase = Phase::Ready;
-                let remote = connection.remote.clone();
-                self.swarm.behaviour_mut().streams.gate.succeeded(peer, &remote, now);
-                self.dialing.succeeded(peer, carrier, place, now);
-                self.book.seen(peer, place, crate::membership::wall_clock_s());
-                self.open_controls(now);
-            }
-            Ok(Outcome::Members(_)) => {}
+            Ok(Outcome::Members(_)) => self.handle_ready(of.connection, now),
             // It has its certificate and starts anew with it.
             Ok(Outcome::Newcomer(_)) => {
-                tracing::info!(%peer, "a newcomer redeemed its ticket");
-                self.give_up(id);
+                tracing::info!(peer = %of.peer, "a newcomer redeemed its ticket");
+                self.give_up(of.connection);
             }
-            Err(Failure::Refused(refusal, by)) => self.handle_refusal(id, refusal, by, now),
-            Err(Failure::Broken) => self.handle_broken_hello(id, now),
+            Err(Failure::Refused(refusal, by)) => self.handle_refusal(of, refusal, by, now),
+            Err(Failure::Broken) => self.handle_broken_hello(of.connection, now),
         }
     }
 
-    fn handle_refusal(&mut self, id: ConnectionId, refusal: Refusal, by: RefusedBy, now: Instant) {
-        let Some(connection) = self.connections.get(&id) else { return };
-        let (peer, remote, dialled) = (connection.peer, connection.remote.clone(), connection.dialled);
+    /// Both sides take each other's streams.
+    fn handle_ready(&mut self, id: ConnectionId, now: Instant) {
+        let Some(connection) = self.connections.get_mut(&id).filter(|c| c.phase == Phase::Admitted) else { return };
+        connection.phase = Phase::Ready;
+        let (peer, carrier, place) = (connection.peer, connection.carrier, connection.place());
+        let remote = connection.remote.clone();
+        self.swarm.behaviour_mut().streams.gate.succeeded(peer, &remote, now);
+        self.dialing.succeeded(peer, carrier, place, now);
+        self.book.seen(peer, place, crate::membership::wall_clock_s());
+        self.open_controls(now);
+    }
+
+    fn handle_refusal(&mut self, of: &HelloOf, refusal: Refusal, by: RefusedBy, now: Instant) {
+        let HelloOf { connection, peer, ref remote, dialled } = *of;
         tracing::info!(%peer, %remote, ?refusal, ?by, "refused");
         // A machine that we dialled has not cost us what a stranger may: only its peer waits.
-        let costly = (!dialled).then_some(&remote);
+        let costly = (!dialled).then_some(remote);
         self.swarm.behaviour_mut().streams.gate.refused(peer, costly, refusal, now);
         self.tell(SwarmEvent::Refused { peer, refusal, by });
-        self.give_up(id);
+        self.give_up(connection);
     }
 
     fn handle_broken_hello(&mut self, id: ConnectionId, now: Instant) {

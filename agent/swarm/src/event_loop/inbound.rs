@@ -20,6 +20,9 @@ use crate::{OpenError, probe};
 /// How long a job may wait for its peer's control stream, which is on its way at the same time.
 const PRESENCE_LIMIT: Duration = Duration::from_secs(5);
 
+/// How long a probe waits for the one before it.
+const TURN_LIMIT: Duration = Duration::from_secs(2);
+
 impl EventLoop {
     pub(super) fn handle_inbound(&mut self, inbound: Inbound) {
         let Inbound { connection: id, kind, stream } = inbound;
@@ -74,14 +77,17 @@ impl EventLoop {
 
     fn accept_bulk(&mut self, peer: PeerId, stream: Stream) {
         let Some(member) = self.members.get(&peer) else { return };
-        let Ok(turn) = Arc::clone(&member.probes).try_acquire_owned() else {
-            tracing::debug!(%peer, "peer probes while it is probing");
-            return;
-        };
+        let turns = Arc::clone(&member.probes);
         let (state, shared) = (Arc::clone(&member.state), Arc::clone(&self.shared));
         tokio::spawn(async move {
-            probe::serve(stream, &shared, &state).await;
-            drop(turn);
+            // The one before may not have seen its stream's end yet.
+            match timeout(TURN_LIMIT, turns.acquire_owned()).await {
+                Ok(Ok(turn)) => {
+                    probe::serve(stream, &shared, &state).await;
+                    drop(turn);
+                }
+                Ok(Err(_)) | Err(_) => tracing::debug!(%peer, "peer probes while it is probing"),
+            }
         });
     }
 

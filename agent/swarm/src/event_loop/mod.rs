@@ -37,7 +37,7 @@ use crate::event::{Departure, Hint, SwarmEvent};
 use crate::handle::{Command, Shared};
 use crate::hello::{Failure, Member, Outcome, Papers};
 
-pub(crate) use connections::Connection;
+pub(crate) use connections::{Connection, HelloOf};
 pub(crate) use members::Membered;
 
 /// How often deadlines, dials and spare connections are looked at.
@@ -61,7 +61,7 @@ pub(crate) enum Report {
     /// A peer has shown its papers on a connection. May it come in?
     Admit { connection: ConnectionId, member: Member, reply: oneshot::Sender<Admission> },
     /// A hello ended.
-    Hello { connection: ConnectionId, result: Result<Outcome, Failure> },
+    Hello { of: HelloOf, result: Result<Outcome, Failure> },
     /// The control stream that we opened.
     Control { peer: PeerId, result: Result<Stream, OpenError> },
     /// A conversation ended: give the connections up.
@@ -198,7 +198,7 @@ impl EventLoop {
                 // A hello that was given up does not wait any more.
                 let _ = reply.send(self.admit(connection, member));
             }
-            Report::Hello { connection, result } => self.handle_hello(connection, result),
+            Report::Hello { of, result } => self.handle_hello(&of, result),
             Report::Control { peer, result } => self.handle_control_opened(peer, result),
             Report::Ended { peer, why } => self.handle_ended(peer, why),
             Report::Told { peer } => {

@@ -26,6 +26,7 @@ struct Raw {
     swarm: libp2p::Swarm<Behaviour>,
     them: libp2p::PeerId,
     connection: ConnectionId,
+    closed: bool,
 }
 
 impl Raw {
@@ -46,7 +47,7 @@ impl Raw {
         loop {
             match timeout(SOON, swarm.select_next_some()).await.unwrap() {
                 Libp2pEvent::ConnectionEstablished { connection_id: connection, .. } => {
-                    return Some(Self { swarm, them, connection });
+                    return Some(Self { swarm, them, connection, closed: false });
                 }
                 Libp2pEvent::OutgoingConnectionError { .. } => return None,
                 _ => {}
@@ -66,7 +67,9 @@ impl Raw {
             loop {
                 tokio::select! {
                     result = &mut work => return result,
-                    _event = self.swarm.select_next_some() => {}
+                    event = self.swarm.select_next_some() => {
+                        self.closed |= matches!(event, Libp2pEvent::ConnectionClosed { .. });
+                    }
                 }
             }
         };
