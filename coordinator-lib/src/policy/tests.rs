@@ -146,6 +146,14 @@ fn a_request_moves_away_from_a_peer_that_leaves() {
 }
 
 #[test]
+fn the_first_of_equal_targets_gets_the_request() {
+    let soon = leaves_at(30.0);
+    let target = |id| faster(peer(id, &Stays), 1.5);
+    let decision = decide(vec![target("a"), threatened(&soon), target("b")], &running("source"));
+    assert!(matches!(decision, MoveDecision::Move { to: "a", .. }), "{decision:?}");
+}
+
+#[test]
 fn a_measured_link_counts_instead_of_the_slower_end() {
     let soon = leaves_at(30.0);
     let mut fleet = Fleet::new(vec![threatened(&soon), peer("target", &Stays)]);
