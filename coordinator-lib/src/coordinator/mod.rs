@@ -16,5 +16,7 @@
 mod fitness;
 mod place;
 mod reservations;
+#[cfg(test)]
+mod tests;
 
 pub use place::{Coordinator, CoordinatorConfig};

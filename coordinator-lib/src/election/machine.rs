@@ -35,7 +35,7 @@ pub enum Input {
 }
 
 /// What to do.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Output {
     /// Tell a peer.
     Send {

@@ -14,6 +14,8 @@
 mod anti_entropy;
 mod beliefs;
 mod peer;
+#[cfg(test)]
+mod tests;
 
 pub use beliefs::{Applied, DIGEST_LIFETIME, MAX_PEERS, View};
 pub use peer::{Link, PeerView};

@@ -28,7 +28,7 @@ fn disturb(net: &mut Net) {
         6 => net.split(|_| 0),
         7 => net.say(any, Input::Leaving),
         8 => net.say(any, Input::Staying),
-        _ => net.freeze(any, net.now.as_millis() % 2 == 0),
+        _ => net.freeze(any, net.now.as_millis().is_multiple_of(2)),
     }
 }
 

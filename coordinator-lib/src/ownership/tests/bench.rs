@@ -101,6 +101,10 @@ impl Bench {
         self.question.clone().unwrap()
     }
 
+    pub(super) fn has_question(&self) -> bool {
+        self.question.is_some()
+    }
+
     pub(super) fn reply(&mut self, outcome: PlaceOutcome, terms: Vec<PeerTerms>) {
         let question = self.question.take().unwrap();
         let (request, attempt) = (question.request, question.attempt);

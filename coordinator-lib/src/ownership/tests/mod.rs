@@ -7,5 +7,7 @@ mod model;
 
 mod moves;
 mod nobody;
+mod random_script;
+mod world;
 
 mod writes;

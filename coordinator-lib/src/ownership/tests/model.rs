@@ -72,6 +72,7 @@ enum Said {
 
 /// What the client was sent, and what was wrong with it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one property that was broken")]
 struct Ghost {
     /// Epoch that wrote each index.
     writers: Vec<u32>,
