@@ -47,26 +47,32 @@ impl Place {
     /// The place and the carrier of a multiaddress; none for other transports and for names.
     pub(crate) fn of(address: &Multiaddr) -> Option<(Self, Carrier)> {
         let mut parts = address.iter();
-        let ip = match parts.next()? {
-            Protocol::Ip4(ip) => IpAddr::V4(ip),
-            Protocol::Ip6(ip) => IpAddr::V6(ip),
-            _ => return None,
-        };
-        let (port, carrier) = match (parts.next()?, parts.next()) {
-            (Protocol::Tcp(port), None | Some(Protocol::P2p(_))) => (port, Carrier::Tcp),
-            (Protocol::Udp(port), Some(Protocol::QuicV1)) => (port, Carrier::Quic),
-            _ => return None,
-        };
-        Some((Self(SocketAddr::new(ip, port)), carrier))
+        let ip = ip_of(&parts.next()?)?;
+        let transport = (parts.next()?, parts.next());
+        if let (Protocol::Tcp(port), None | Some(Protocol::P2p(_))) = transport {
+            Some((Self(SocketAddr::new(ip, port)), Carrier::Tcp))
+        } else if let (Protocol::Udp(port), Some(Protocol::QuicV1)) = transport {
+            Some((Self(SocketAddr::new(ip, port)), Carrier::Quic))
+        } else {
+            None
+        }
+    }
+}
+
+fn ip_of(part: &Protocol<'_>) -> Option<IpAddr> {
+    if let Protocol::Ip4(ip) = part {
+        Some(IpAddr::V4(*ip))
+    } else if let Protocol::Ip6(ip) = part {
+        Some(IpAddr::V6(*ip))
+    } else {
+        None
     }
 }
 
 /// The peer at the end of a multiaddress, where it names one.
 pub(crate) fn peer_of(address: &Multiaddr) -> Option<PeerId> {
-    match address.iter().last()? {
-        Protocol::P2p(peer) => from_libp2p(peer),
-        _ => None,
-    }
+    let Protocol::P2p(peer) = address.iter().last()? else { return None };
+    from_libp2p(peer)
 }
 
 /// The address with the peer's id at its end, as text.
@@ -106,16 +112,13 @@ impl Written {
 
     fn of_multiaddr(address: &Multiaddr) -> Option<Self> {
         let mut parts = address.iter();
-        let host = match parts.next()? {
-            Protocol::Ip4(ip) => ip.to_string(),
-            Protocol::Ip6(ip) => ip.to_string(),
-            Protocol::Dns(name) | Protocol::Dns4(name) | Protocol::Dns6(name) => name.into_owned(),
-            _ => return None,
+        let first = parts.next()?;
+        let host = if let Protocol::Dns(name) | Protocol::Dns4(name) | Protocol::Dns6(name) = &first {
+            name.to_string()
+        } else {
+            ip_of(&first)?.to_string()
         };
-        let port = match parts.next()? {
-            Protocol::Tcp(port) | Protocol::Udp(port) => port,
-            _ => return None,
-        };
+        let (Protocol::Tcp(port) | Protocol::Udp(port)) = parts.next()? else { return None };
         Some(Self { host, port, peer: peer_of(address) })
     }
 

@@ -16,13 +16,13 @@ pub(crate) const MAX_PEERS: u32 = 256;
 const MAX_PER_PEER: u32 = 3;
 
 /// Handshakes at once that others began. Each holds some tens of kilobytes.
-const MAX_PENDING_INCOMING: u32 = 32;
+const MAX_PENDING_INCOMING: u32 = 64;
 
 /// Handshakes at once that we began.
 const MAX_PENDING_OUTGOING: u32 = 64;
 
 /// How long an mDNS answer counts.
-const MDNS_TTL: Duration = Duration::from_secs(60);
+const MDNS_TTL: Duration = Duration::from_mins(1);
 
 /// How often peers are asked for. An answer resets it.
 const MDNS_QUERY: Duration = Duration::from_secs(10);

@@ -12,7 +12,7 @@ const ASKED_BYTES: u64 = 64 * 1024 * 1024;
 /// Bytes a day that another may make this peer spend.
 const SERVED_BYTES: u64 = 2 * ASKED_BYTES;
 
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const DAY: Duration = Duration::from_hours(24);
 
 /// Peers that are accounted for. Beyond it, the oldest account is closed.
 const MAX_ACCOUNTS: usize = 512;

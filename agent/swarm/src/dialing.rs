@@ -379,7 +379,7 @@ mod tests {
         dialing.learn(GREATER, place(9), true, now);
         let have = Have { tcp: true, quic: false };
         let mut times = Vec::new();
-        while now < start + Duration::from_secs(120) {
+        while now < start + Duration::from_mins(2) {
             if dialled(&mut dialing, now, have) == [(Target::Peer(GREATER), Carrier::Quic)] {
                 times.push((now - start).as_millis());
                 dialing.failed(Target::Peer(GREATER), Carrier::Quic, now, 0.5);
@@ -396,7 +396,7 @@ mod tests {
         let now = Instant::now();
         let mut dialing = Dialing::new(ME, vec![], now);
         dialing.learn(GREATER, place(9), true, now);
-        let until = now + Duration::from_secs(60);
+        let until = now + Duration::from_mins(1);
         let wait = |_| Some(until);
         assert_eq!(dialing.plan(now, |_| Have::default(), wait), []);
         assert_eq!(dialing.plan(until, |_| Have::default(), wait).len(), 2);

@@ -182,13 +182,71 @@ pub(crate) fn framed<S: AsyncRead + AsyncWrite + Unpin>(
     (FrameReader::new(read), FrameWriter::new(write))
 }
 
-/// Closes a stream in the background so that what was written arrives, for at most `limit`.
-pub(crate) fn close_behind<W>(runtime: &tokio::runtime::Handle, mut writer: FrameWriter<W>, limit: Duration)
+/// Closes a stream in the background so that what was written arrives, for at most `limit`. `held` is dropped after it.
+pub(crate) fn close_behind<W, H>(runtime: &tokio::runtime::Handle, mut writer: FrameWriter<W>, limit: Duration, held: H)
 where
     W: AsyncWrite + Unpin + Send + 'static,
+    H: Send + 'static,
 {
     runtime.spawn(async move {
         // Nothing is left to do about a stream that cannot even be closed.
         drop(tokio::time::timeout(limit, writer.close()).await);
+        drop(writer);
+        drop(held);
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::executor::block_on;
+    use futures::io::Cursor;
+    use idlewild_protocol::ControlMessage;
+
+    use super::*;
+
+    fn ping(nonce: u64) -> Vec<u8> {
+        frame(&ControlMessage::Ping { nonce }).unwrap()
+    }
+
+    #[test]
+    fn frames_are_taken_one_by_one_whatever_comes_together() {
+        let bytes: Vec<u8> = (0..3_000).flat_map(ping).collect();
+        let total = bytes.len() as u64;
+        let mut reader = FrameReader::new(Cursor::new(bytes));
+        for nonce in 0..3_000 {
+            let message: ControlMessage = block_on(reader.next()).unwrap();
+            assert_eq!(message, ControlMessage::Ping { nonce });
+        }
+        assert!(matches!(block_on(reader.next::<ControlMessage>()), Err(ReadError::End)));
+        assert_eq!(reader.total(), total);
+    }
+
+    #[test]
+    fn a_cut_frame_is_broken_wherever_it_is_cut() {
+        let whole = ping(77_777);
+        for cut in 1..whole.len() {
+            let mut reader = FrameReader::new(Cursor::new(whole[..cut].to_vec()));
+            let read = block_on(reader.next::<ControlMessage>());
+            assert!(matches!(read, Err(ReadError::Broken)), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn a_long_frame_is_refused_by_its_header_alone() {
+        let mut bytes = (ControlMessage::MAX_BYTES as u32 + 1).to_le_bytes().to_vec();
+        bytes.push(0);
+        let mut reader = FrameReader::new(Cursor::new(bytes));
+        let read = block_on(reader.next::<ControlMessage>());
+        assert!(matches!(read, Err(ReadError::Malformed(DecodeError::TooLong { .. }))));
+    }
+
+    #[test]
+    fn only_an_empty_frame_is_a_last_word() {
+        for (bytes, accepted) in
+            [(&[0, 0, 0, 0][..], true), (&[1, 0, 0, 0], false), (&[0, 0, 0, 0, 0], false), (&[], false)]
+        {
+            let mut reader = FrameReader::new(Cursor::new(bytes.to_vec()));
+            assert_eq!(block_on(reader.read_empty()).is_ok(), accepted, "{bytes:?}");
+        }
+    }
 }

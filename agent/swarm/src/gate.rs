@@ -14,7 +14,7 @@ use crate::address::Place;
 use crate::interfaces::Interfaces;
 
 /// What a stranger waits between two handshakes.
-const STRANGER_WAIT: Duration = Duration::from_secs(60);
+const STRANGER_WAIT: Duration = Duration::from_mins(1);
 
 /// What somebody waits who knows the swarm, but whose ticket does not count: a person who will try a better one.
 const TICKET_WAIT: Duration = Duration::from_secs(2);

@@ -9,7 +9,7 @@ use core::time::Duration;
 use idlewild_protocol::{BootId, ControlMessage, DepartureCause, JobStart, PeerId, Protocol, frame};
 use libp2p::Stream;
 use tokio::runtime::Handle;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::time::timeout;
 
 use crate::budget::Budget;
@@ -26,11 +26,25 @@ const SHUT_DOWN_LIMIT: Duration = Duration::from_secs(2);
 /// Requests of handles that may wait for the event loop.
 pub(crate) const COMMAND_QUEUE: usize = 256;
 
+/// A stream in the making. The slot is held as long as the stream, where a connection has few of them.
+#[derive(Debug)]
+pub(crate) struct Opening {
+    pub(crate) stream: oneshot::Receiver<Result<Stream, OpenError>>,
+    pub(crate) slot: Option<OwnedSemaphorePermit>,
+}
+
+/// A stream, and its place among the few that its connection may have.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) stream: Stream,
+    pub(crate) slot: Option<OwnedSemaphorePermit>,
+}
+
 /// What handles and tasks ask of the event loop.
 #[derive(Debug)]
 pub(crate) enum Command {
     /// Open a stream on the connection that is meant for this protocol.
-    Open { peer: PeerId, protocol: Protocol, reply: oneshot::Sender<Result<Stream, OpenError>> },
+    Open { peer: PeerId, protocol: Protocol, reply: oneshot::Sender<Result<Opening, OpenError>> },
     /// Say goodbye to everyone and end.
     ShutDown { cause: DepartureCause, notice_ms: u32, done: oneshot::Sender<()> },
 }
@@ -138,8 +152,8 @@ impl Swarm {
     /// Opens a job stream to a peer and sends the start on it, within 3 s.
     pub async fn open_job(&self, peer: PeerId, start: JobStart) -> Result<JobClient, OpenError> {
         let begin = async {
-            let stream = self.open(peer, Protocol::Job).await?;
-            JobClient::begin(peer, stream, self.shared.runtime.clone(), Box::new(start)).await.map_err(
+            let opened = self.open(peer, Protocol::Job).await?;
+            JobClient::begin(peer, opened, self.shared.runtime.clone(), Box::new(start)).await.map_err(
                 |lost| match lost {
                     crate::JobLost::TooLarge => OpenError::TooLarge,
                     crate::JobLost::Closed | crate::JobLost::Stalled | crate::JobLost::Malformed(_) => {
@@ -169,9 +183,12 @@ impl Swarm {
         drop(timeout(SHUT_DOWN_LIMIT, end).await);
     }
 
-    pub(crate) async fn open(&self, peer: PeerId, protocol: Protocol) -> Result<Stream, OpenError> {
-        let (reply, opened) = oneshot::channel();
-        self.commands.send(Command::Open { peer, protocol, reply }).await.map_err(|_ended| OpenError::NotConnected)?;
-        opened.await.unwrap_or(Err(OpenError::NotConnected))
+    pub(crate) async fn open(&self, peer: PeerId, protocol: Protocol) -> Result<Opened, OpenError> {
+        let (reply, answer) = oneshot::channel();
+        let asked = self.commands.send(Command::Open { peer, protocol, reply }).await;
+        asked.map_err(|_ended| OpenError::NotConnected)?;
+        let Opening { stream, slot } = answer.await.map_err(|_ended| OpenError::NotConnected)??;
+        let stream = stream.await.unwrap_or(Err(OpenError::NotConnected))?;
+        Ok(Opened { stream, slot })
     }
 }

@@ -159,7 +159,7 @@ impl Heartbeat {
         self.heard = (self.heard + late).min(now);
         self.proof = self.proof.map(|(since, until)| (since, until + late));
         self.next_ping = self.next_ping.min(now);
-        self.heard = self.heard.max(now.checked_sub(self.timeout() - INTERVAL).unwrap_or(now));
+        self.heard = self.heard.max(now.checked_sub(self.timeout().saturating_sub(INTERVAL)).unwrap_or(now));
     }
 }
 
@@ -230,7 +230,7 @@ mod tests {
         let now = Instant::now();
         let mut heartbeat = Heartbeat::new(now);
         assert!(matches!(heartbeat.poll(now), Beat::Ping(_)));
-        let woken = now + Duration::from_secs(60);
+        let woken = now + Duration::from_mins(1);
         assert!(matches!(heartbeat.poll(woken), Beat::Ping(_)), "it is asked first");
         assert_eq!(heartbeat.poll(woken), Beat::Wait);
         assert!(matches!(heartbeat.poll(woken + INTERVAL), Beat::Ping(_)));

@@ -9,10 +9,12 @@ use futures::io::{ReadHalf, WriteHalf};
 use idlewild_protocol::{JobEvent, JobRequest, JobStart, PeerId};
 use libp2p::Stream;
 use tokio::runtime::Handle;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
 use crate::JobLost;
 use crate::frames::{FrameReader, FrameWriter, ReadError, WriteError, close_behind, framed};
+use crate::handle::Opened;
 
 /// How long the other end may take nothing before the job is given up. Above any pause of a live peer (its liveness
 /// timeout is 1.5 s), below what a person waits.
@@ -35,11 +37,11 @@ impl JobClient {
     /// Sends the start on a stream that was just opened.
     pub(crate) async fn begin(
         peer: PeerId,
-        stream: Stream,
+        Opened { stream, slot }: Opened,
         runtime: Handle,
         start: Box<JobStart>,
     ) -> Result<Self, JobLost> {
-        let mut client = Self { peer, ends: Ends::new(stream, runtime) };
+        let mut client = Self { peer, ends: Ends::new(stream, runtime, slot) };
         client.send(JobRequest::Start(start)).await?;
         Ok(client)
     }
@@ -74,7 +76,7 @@ impl JobServer {
         stream: Stream,
         runtime: Handle,
     ) -> Result<(Self, Box<JobStart>), JobLost> {
-        let mut server = Self { peer, ends: Ends::new(stream, runtime) };
+        let mut server = Self { peer, ends: Ends::new(stream, runtime, None) };
         match timeout(START_LIMIT, server.next()).await {
             Ok(Ok(JobRequest::Start(start))) => Ok((server, start)),
             Ok(Ok(JobRequest::Cancel)) => Err(JobLost::Closed),
@@ -106,12 +108,14 @@ struct Ends {
     /// Taken when dropped.
     writer: Option<FrameWriter<WriteHalf<Stream>>>,
     runtime: Handle,
+    /// Given back when the stream is closed.
+    slot: Option<OwnedSemaphorePermit>,
 }
 
 impl Ends {
-    fn new(stream: Stream, runtime: Handle) -> Self {
+    fn new(stream: Stream, runtime: Handle, slot: Option<OwnedSemaphorePermit>) -> Self {
         let (reader, writer) = framed(stream);
-        Self { reader, writer: Some(writer), runtime }
+        Self { reader, writer: Some(writer), runtime, slot }
     }
 
     async fn next<M: idlewild_protocol::Message>(&mut self) -> Result<M, JobLost> {
@@ -135,7 +139,7 @@ impl Ends {
 impl Drop for Ends {
     fn drop(&mut self) {
         if let Some(writer) = self.writer.take() {
-            close_behind(&self.runtime, writer, CLOSE_LIMIT);
+            close_behind(&self.runtime, writer, CLOSE_LIMIT, self.slot.take());
         }
     }
 }

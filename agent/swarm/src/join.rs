@@ -139,10 +139,11 @@ impl<'a> Attempt<'a> {
             .build();
         self.swarm.dial(options).map_err(|error| Setback::NoAnswer(reason(&error)))?;
         let connection = loop {
-            match self.swarm.select_next_some().await {
-                Libp2pEvent::ConnectionEstablished { connection_id, .. } => break connection_id,
-                Libp2pEvent::OutgoingConnectionError { error, .. } => return Err(Setback::NoAnswer(reason(&error))),
-                _ => {}
+            let event = self.swarm.select_next_some().await;
+            if let Libp2pEvent::ConnectionEstablished { connection_id, .. } = event {
+                break connection_id;
+            } else if let Libp2pEvent::OutgoingConnectionError { error, .. } = event {
+                return Err(Setback::NoAnswer(reason(&error)));
             }
         };
         self.show(connection).await.map_err(Setback::Failed)

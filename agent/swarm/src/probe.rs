@@ -20,7 +20,7 @@ use tokio::time::timeout;
 
 use crate::budget::Asker;
 use crate::frames::{FrameReader, FrameWriter, framed};
-use crate::handle::Shared;
+use crate::handle::{Opened, Shared};
 use crate::peer::PeerState;
 use crate::{OpenError, ProbeError, Swarm};
 
@@ -90,7 +90,7 @@ pub(crate) async fn run(swarm: &Swarm, peer: PeerId) -> Result<Probe, ProbeError
     if !may_spend(&swarm.shared, peer, Asker::Us, SMALL) {
         return Err(ProbeError::BudgetSpent);
     }
-    let stream = swarm.open(peer, Protocol::Bulk).await.map_err(ProbeError::Open)?;
+    let Opened { stream, slot: _slot } = swarm.open(peer, Protocol::Bulk).await.map_err(ProbeError::Open)?;
     let (mut reader, mut writer) = framed(stream);
     let both = async {
         let begun = Instant::now();

@@ -30,6 +30,10 @@ const QUIC_CONNECTION_BYTES: u32 = 8 * 1024 * 1024;
 /// Streams on a TCP connection. Each may hold a window of 256 KiB: 16 MiB for a hostile peer.
 const YAMUX_STREAMS: usize = 64;
 
+/// Of those, what one side may use for jobs and bulk. Yamux ends the whole connection when the sum of both sides is
+/// exceeded, so that each keeps to less than half, and leaves room for a hello, control and streams that are closing.
+pub(crate) const TCP_SLOTS: usize = 24;
+
 /// TCP gives up on unacknowledged bytes after this: a peer that is gone frees its connections.
 #[cfg(target_os = "linux")]
 const TCP_UNACKNOWLEDGED: Duration = Duration::from_secs(5);

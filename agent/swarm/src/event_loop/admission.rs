@@ -7,7 +7,7 @@ use libp2p::swarm::ConnectionId;
 use tokio::sync::oneshot;
 
 use super::connections::Phase;
-use super::members::Membered;
+use super::members::Neighbour;
 use super::{Admission, EventLoop};
 use crate::behaviour::MAX_PEERS;
 use crate::control::Order;
@@ -30,7 +30,7 @@ impl EventLoop {
             Entry::Occupied(mut known) => known.get_mut().link(id),
             Entry::Vacant(_) if !room => return Admission::Refused(Refusal::Busy),
             Entry::Vacant(place) => {
-                place.insert(Membered::new(peer, member, connection.remote.to_string(), id));
+                place.insert(Neighbour::new(peer, member, connection.remote.to_string(), id));
             }
         }
         connection.phase = Phase::Admitted;
@@ -40,7 +40,7 @@ impl EventLoop {
     }
 }
 
-fn contest(known: &Membered) -> Admission {
+fn contest(known: &Neighbour) -> Admission {
     let (alive, answer) = oneshot::channel();
     match known.order(Order::Prove(alive)) {
         Ok(()) => Admission::Contested(answer),

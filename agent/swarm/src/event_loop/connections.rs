@@ -7,7 +7,7 @@ use idlewild_protocol::{PeerId, Refusal};
 use libp2p::Multiaddr;
 use libp2p::core::ConnectedPoint;
 use libp2p::swarm::{ConnectionId, ListenError};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::{sleep, timeout};
 
 use super::{Admission, EventLoop, Report};
@@ -16,6 +16,7 @@ use crate::event::{RefusedBy, SwarmEvent};
 use crate::hello::{self, Failure, HELLO_LIMIT, Member, Outcome, Showing};
 use crate::identity::from_libp2p;
 use crate::streams::Kind;
+use crate::transport::TCP_SLOTS;
 
 /// Between two questions for admission while an earlier connection of the peer is being cleared away.
 const LATER: core::time::Duration = core::time::Duration::from_millis(50);
@@ -45,6 +46,8 @@ pub(crate) struct Connection {
     pub(crate) dialled: bool,
     pub(crate) since: Instant,
     pub(crate) phase: Phase,
+    /// On TCP: streams that the agent may still open.
+    pub(crate) slots: Option<Arc<Semaphore>>,
     /// As listener: the dialer's hello stream has come.
     hello_begun: bool,
 }
@@ -85,7 +88,17 @@ impl EventLoop {
         tracing::debug!(%peer, %remote, dialled, "connection established");
         self.connections.insert(
             id,
-            Connection { peer, libp2p, carrier, remote, dialled, since: now, phase: Phase::Hello, hello_begun: false },
+            Connection {
+                peer,
+                libp2p,
+                carrier,
+                remote,
+                dialled,
+                since: now,
+                phase: Phase::Hello,
+                slots: (carrier == Carrier::Tcp).then(|| Arc::new(Semaphore::new(TCP_SLOTS))),
+                hello_begun: false,
+            },
         );
         if dialled {
             self.begin_hello(id);
@@ -130,7 +143,7 @@ impl EventLoop {
         });
     }
 
-    pub(super) fn handle_hello(&mut self, of: &HelloOf, result: Result<Outcome, Failure>) {
+    pub(super) fn handle_hello(&mut self, of: &HelloOf, result: &Result<Outcome, Failure>) {
         let now = Instant::now();
         match result {
             Ok(Outcome::Members(_)) => self.handle_ready(of.connection, now),
@@ -139,7 +152,7 @@ impl EventLoop {
                 tracing::info!(peer = %of.peer, "a newcomer redeemed its ticket");
                 self.give_up(of.connection);
             }
-            Err(Failure::Refused(refusal, by)) => self.handle_refusal(of, refusal, by, now),
+            Err(Failure::Refused(refusal, by)) => self.handle_refusal(of, *refusal, *by, now),
             Err(Failure::Broken) => self.handle_broken_hello(of.connection, now),
         }
     }

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use idlewild_protocol::{PeerId, Protocol};
 use libp2p::Stream;
 use libp2p::swarm::ConnectionId;
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 
 use super::EventLoop;
 use super::connections::Phase;
 use crate::address::Carrier;
 use crate::event::SwarmEvent;
+use crate::handle::Opening;
 use crate::jobs::JobServer;
 use crate::streams::{Inbound, Kind};
 use crate::{OpenError, probe};
@@ -81,18 +82,28 @@ impl EventLoop {
         let (state, shared) = (Arc::clone(&member.state), Arc::clone(&self.shared));
         tokio::spawn(async move {
             // The one before may not have seen its stream's end yet.
-            match timeout(TURN_LIMIT, turns.acquire_owned()).await {
-                Ok(Ok(turn)) => {
-                    probe::serve(stream, &shared, &state).await;
-                    drop(turn);
-                }
-                Ok(Err(_)) | Err(_) => tracing::debug!(%peer, "peer probes while it is probing"),
+            if let Ok(Ok(turn)) = timeout(TURN_LIMIT, turns.acquire_owned()).await {
+                probe::serve(stream, &shared, &state).await;
+                drop(turn);
+            } else {
+                tracing::debug!(%peer, "peer probes while it is probing");
             }
         });
     }
 
-    /// Opens a stream for the agent: bulk on TCP only, the rest on QUIC where there is one.
-    pub(super) fn open(&mut self, peer: PeerId, protocol: Protocol, reply: oneshot::Sender<Result<Stream, OpenError>>) {
+    /// Opens a stream for the agent.
+    pub(super) fn open(
+        &mut self,
+        peer: PeerId,
+        protocol: Protocol,
+        reply: oneshot::Sender<Result<Opening, OpenError>>,
+    ) {
+        // Whoever asked may have given up.
+        drop(reply.send(self.begin_opening(peer, protocol)));
+    }
+
+    /// Bulk goes over TCP only, jobs over QUIC where there is one.
+    fn begin_opening(&mut self, peer: PeerId, protocol: Protocol) -> Result<Opening, OpenError> {
         let tcp = self.ready_link(peer, Carrier::Tcp);
         let (kind, link) = match protocol {
             Protocol::Bulk => (Kind::Bulk, tcp),
@@ -100,10 +111,11 @@ impl EventLoop {
             // Control streams are the event loop's own.
             Protocol::Control => (Kind::Control, None),
         };
-        match link {
-            Some((libp2p, id)) => self.swarm.behaviour_mut().streams.open(libp2p, id, kind, reply),
-            // Whoever asked may have given up.
-            None => drop(reply.send(Err(OpenError::NotConnected))),
-        }
+        let (libp2p, id) = link.ok_or(OpenError::NotConnected)?;
+        let slots = self.connections.get(&id).and_then(|connection| connection.slots.clone());
+        let slot = slots.map(Semaphore::try_acquire_owned).transpose().map_err(|_full| OpenError::Busy)?;
+        let (opener, stream) = oneshot::channel();
+        self.swarm.behaviour_mut().streams.open(libp2p, id, kind, opener);
+        Ok(Opening { stream, slot })
     }
 }

@@ -48,7 +48,7 @@ enum Talk {
 
 /// A member that was let in.
 #[derive(Debug)]
-pub(crate) struct Membered {
+pub(crate) struct Neighbour {
     pub(super) state: Arc<PeerState>,
     pub(super) presence: Presence,
     /// One probe at a time.
@@ -57,7 +57,7 @@ pub(crate) struct Membered {
     talk: Talk,
 }
 
-impl Membered {
+impl Neighbour {
     pub(super) fn new(peer: PeerId, member: Member, address: String, link: ConnectionId) -> Self {
         let (state, queue) = PeerState::new(peer, member.role, member.boot, address);
         Self {
@@ -110,7 +110,7 @@ impl EventLoop {
     /// As the peer with the smaller id: opens the control streams that are due.
     pub(super) fn open_controls(&mut self, now: Instant) {
         let me = self.shared.me;
-        let waiting = |(peer, member): (&PeerId, &Membered)| {
+        let waiting = |(peer, member): (&PeerId, &Neighbour)| {
             (me < *peer && matches!(member.talk, Talk::Awaited(_))).then_some((*peer, member.state.since))
         };
         let waiting: Vec<_> = self.members.iter().filter_map(waiting).collect();
@@ -217,7 +217,7 @@ impl EventLoop {
 
     /// Members whose control stream does not come are not kept.
     pub(super) fn end_idle_members(&mut self, now: Instant) {
-        let idle = |member: &Membered| {
+        let idle = |member: &Neighbour| {
             matches!(member.talk, Talk::Awaited(_) | Talk::Opening(_)) && now >= member.state.since + SILENT_LIMIT
         };
         let idle: Vec<_> = self.members.iter().filter(|(_, m)| idle(m)).map(|(peer, _)| *peer).collect();

@@ -38,7 +38,7 @@ use crate::handle::{Command, Shared};
 use crate::hello::{Failure, Member, Outcome, Papers};
 
 pub(crate) use connections::{Connection, HelloOf};
-pub(crate) use members::Membered;
+pub(crate) use members::Neighbour;
 
 /// How often deadlines, dials and spare connections are looked at.
 const TICK: Duration = Duration::from_millis(250);
@@ -112,7 +112,7 @@ pub(crate) struct EventLoop {
     reports: mpsc::Receiver<Report>,
     reporter: mpsc::Sender<Report>,
     connections: BTreeMap<ConnectionId, Connection>,
-    members: BTreeMap<PeerId, Membered>,
+    members: BTreeMap<PeerId, Neighbour>,
     dials: BTreeMap<ConnectionId, dials::Dial>,
     clone_told: bool,
 }
@@ -162,14 +162,13 @@ impl EventLoop {
         }
     }
 
+    #[expect(clippy::wildcard_enum_match_arm, reason = "libp2p may add events")]
     fn handle_libp2p(&mut self, event: Libp2pEvent<BehaviourEvent>) {
         match event {
             Libp2pEvent::Behaviour(BehaviourEvent::Streams(inbound)) => self.handle_inbound(inbound),
             Libp2pEvent::Behaviour(BehaviourEvent::Mdns(mdns::Event::Discovered(found))) => {
                 self.handle_discovered(found);
             }
-            // It is a hint, never presence: what is not announced any more may well be there.
-            Libp2pEvent::Behaviour(BehaviourEvent::Mdns(mdns::Event::Expired(_))) => {}
             Libp2pEvent::ConnectionEstablished { peer_id, connection_id, endpoint, .. } => {
                 self.handle_established(peer_id, connection_id, &endpoint);
             }
@@ -183,11 +182,14 @@ impl EventLoop {
             Libp2pEvent::NewListenAddr { address, .. } => self.handle_new_address(&address),
             Libp2pEvent::ExpiredListenAddr { address, .. } => self.forget_listener(&address),
             Libp2pEvent::ListenerClosed { addresses, reason, .. } => {
-                addresses.iter().for_each(|address| self.forget_listener(address));
+                for address in &addresses {
+                    self.forget_listener(address);
+                }
                 tracing::warn!(?addresses, ?reason, "a listener closed");
             }
             Libp2pEvent::ListenerError { error, .. } => tracing::warn!(%error, "a listener failed"),
-            // The rest is of no use to us: dials in the making, candidates for external addresses.
+            // Of no use to us: dials in the making, external addresses, and what mDNS does not announce any more (it is a
+            // hint, never presence).
             _ => {}
         }
     }
@@ -198,7 +200,7 @@ impl EventLoop {
                 // A hello that was given up does not wait any more.
                 let _ = reply.send(self.admit(connection, member));
             }
-            Report::Hello { of, result } => self.handle_hello(&of, result),
+            Report::Hello { of, result } => self.handle_hello(&of, &result),
             Report::Control { peer, result } => self.handle_control_opened(peer, result),
             Report::Ended { peer, why } => self.handle_ended(peer, why),
             Report::Told { peer } => {

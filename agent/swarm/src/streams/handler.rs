@@ -115,6 +115,7 @@ impl ConnectionHandler for Handler {
         }
     }
 
+    #[expect(clippy::wildcard_enum_match_arm, reason = "libp2p may add events")]
     fn on_connection_event(&mut self, event: ConnectionEvent<'_, Named, Named, (), Opener>) {
         match event {
             ConnectionEvent::FullyNegotiatedInbound(FullyNegotiatedInbound { protocol, .. }) => {
@@ -131,6 +132,7 @@ impl ConnectionHandler for Handler {
                 };
                 self.opened(info, Err(why));
             }
+            // Changes of names and addresses, and inbound streams that came to nothing.
             _ => {}
         }
     }

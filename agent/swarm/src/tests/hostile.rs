@@ -85,8 +85,12 @@ impl Raw {
 
     /// Whether the other side closes the connection within the time.
     async fn is_closed_within(&mut self, limit: Duration) -> bool {
-        let closed =
-            async { while !matches!(self.swarm.select_next_some().await, Libp2pEvent::ConnectionClosed { .. }) {} };
+        let closed = async {
+            while !self.closed {
+                let event = self.swarm.select_next_some().await;
+                self.closed = matches!(event, Libp2pEvent::ConnectionClosed { .. });
+            }
+        };
         timeout(limit, closed).await.is_ok()
     }
 }

@@ -94,6 +94,36 @@ async fn a_hundred_jobs_at_once_are_all_served() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_udp_does_not_pass_tcp_carries_everything_and_too_many_jobs_do_not_break_it() {
+    let world = World::new();
+    let mut worker = world.member(&[]).await;
+    let mut config = world.config(crate::Identity::generate(), 1);
+    config.static_peers = vec![super::world::tcp_only(&worker).await];
+    let mut origin = Peer::start(config).await;
+    origin.sees(worker.id()).await;
+    worker.sees(origin.id()).await;
+    assert!(origin.swarm.peers()[0].address.contains("/tcp/"), "{:?}", origin.swarm.peers());
+
+    let mut jobs = Vec::new();
+    let refused = loop {
+        match origin.swarm.open_job(worker.id(), job(1)).await {
+            Ok(client) => jobs.push((client, next_job(&mut worker).await)),
+            Err(error) => break error,
+        }
+        assert!(jobs.len() < 64, "yamux would break the connection");
+    };
+    assert_eq!(refused, OpenError::Busy);
+    assert!(jobs.len() >= 16, "{}", jobs.len());
+    jobs.clear();
+    let begun = Instant::now();
+    while origin.swarm.open_job(worker.id(), job(2)).await.is_err() {
+        assert!(begun.elapsed() < SOON, "slots come back with their streams' ends");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(origin.is_connected_to(worker.id()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_large_job_fits_and_a_larger_one_says_so() {
     let world = World::new();
     let (mut worker, origin) = world.pair().await;

@@ -29,6 +29,9 @@ async fn a_peer_of_another_swarm_is_refused_by_both_sides() {
     assert!(!member.is_connected_to(stranger.id()) && !stranger.is_connected_to(member.id()));
 }
 
+/// Papers for a peer.
+type Issue<'a> = &'a dyn Fn(idlewild_protocol::PeerId) -> CertificateChain;
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn certificates_that_do_not_count_are_refused_with_their_reason() {
     let world = World::new();
@@ -42,7 +45,6 @@ async fn certificates_that_do_not_count_are_refused_with_their_reason() {
         chain
     };
     let self_made = |peer| World::new().chain_until(peer, wall_clock_s() + 60);
-    type Issue<'a> = &'a dyn Fn(idlewild_protocol::PeerId) -> CertificateChain;
     let cases: [(&str, Issue<'_>, Refusal); 4] = [
         ("expired", &expired, Refusal::CertificateExpired),
         ("another peer's", &copied, Refusal::BadCertificate),

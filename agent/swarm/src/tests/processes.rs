@@ -14,7 +14,7 @@ use crate::{Departure, Identity, Membership};
 const CHILD: &str = "IDLEWILD_SWARM_TEST_CHILD";
 
 /// The other process ends by itself after this, should its test be gone.
-const CHILD_LIFE: Duration = Duration::from_secs(60);
+const CHILD_LIFE: Duration = Duration::from_mins(1);
 
 /// A peer in a process of its own.
 struct Other {
@@ -56,7 +56,11 @@ impl Drop for Other {
 }
 
 fn to_hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes
+        .iter()
+        .flat_map(|byte| [byte >> 4, byte & 15])
+        .filter_map(|digit| char::from_digit(digit.into(), 16))
+        .collect()
 }
 
 fn from_hex(text: &str) -> Vec<u8> {

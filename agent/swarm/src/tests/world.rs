@@ -29,6 +29,9 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new() -> Self {
+        // For whoever sets RUST_LOG; the first world of a process decides.
+        let filter = tracing_subscriber::EnvFilter::from_default_env();
+        drop(tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init());
         let founder = Identity::generate();
         let founded = found_swarm(founder.peer_id(), wall_clock_s() + 3_600);
         Self { founder, founded }
@@ -221,4 +224,21 @@ pub(super) fn job(n: u8) -> JobStart {
         max_tokens: 10,
         stop: Vec::new(),
     }
+}
+
+/// An address at which a peer can be reached by TCP only.
+pub(super) async fn tcp_only(peer: &Peer) -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (address, behind) = (listener.local_addr().unwrap(), peer.address());
+    tokio::spawn(async move {
+        while let Ok((mut near, _)) = listener.accept().await {
+            let behind = behind.clone();
+            tokio::spawn(async move {
+                let mut far = tokio::net::TcpStream::connect(behind).await.unwrap();
+                // Either side may end it.
+                drop(tokio::io::copy_bidirectional(&mut near, &mut far).await);
+            });
+        }
+    });
+    address.to_string()
 }
