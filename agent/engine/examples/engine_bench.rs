@@ -1,6 +1,9 @@
 //! How fast the bare engine is: tokens a second of 1, 2, 4 and 8 answers at once, as one line of JSON.
 //!
-//! `cargo run --release -p idlewild-engine --example engine_bench -- MODEL.gguf [TOKENS] [THREADS]`
+//! `cargo run --release -p idlewild-engine --example engine_bench -- MODEL.gguf [TOKENS] [THREADS] [in-process]`
+//!
+//! The child runs at idle priority, so on a busy machine the figures are those of the leftovers; `in-process` measures at
+//! the priority of this program.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -31,13 +34,14 @@ fn main() -> ExitCode {
         return idlewild_engine::child_main();
     }
     let Some(model) = first else {
-        eprint("usage: engine_bench MODEL.gguf [TOKENS] [THREADS]");
+        eprint("usage: engine_bench MODEL.gguf [TOKENS] [THREADS] [in-process]");
         return ExitCode::from(2);
     };
     let tokens = arguments.next().and_then(|n| n.parse().ok()).unwrap_or(64);
     let threads = arguments.next().and_then(|n| n.parse().ok()).unwrap_or(0);
+    let in_process = arguments.next().is_some_and(|place| place == "in-process");
     let report = match tokio::runtime::Runtime::new() {
-        Ok(runtime) => runtime.block_on(bench(PathBuf::from(model), tokens, threads)),
+        Ok(runtime) => runtime.block_on(bench(PathBuf::from(model), tokens, threads, in_process)),
         Err(error) => Err(EngineError::Spawn(error.to_string())),
     };
     match report {
@@ -52,9 +56,9 @@ fn main() -> ExitCode {
     }
 }
 
-async fn bench(path: PathBuf, tokens: u32, threads: u16) -> Result<serde_json::Value, EngineError> {
+async fn bench(path: PathBuf, tokens: u32, threads: u16, in_process: bool) -> Result<serde_json::Value, EngineError> {
     let program = std::env::current_exe().map_err(|error| EngineError::Spawn(error.to_string()))?;
-    let (engine, _notices) = Engine::start(EngineConfig {
+    let config = EngineConfig {
         program,
         arguments: vec!["child".to_owned()],
         backend: Backend::Llama,
@@ -62,7 +66,8 @@ async fn bench(path: PathBuf, tokens: u32, threads: u16) -> Result<serde_json::V
         slots: 8,
         context_tokens: 1024,
         kv_tokens: 8192,
-    });
+    };
+    let (engine, _notices) = if in_process { Engine::in_process(config) } else { Engine::start(config) };
     let loaded = engine.load(ModelFile { path, id: MODEL, verify: false, name: "bench".to_owned() }).await?;
     let promised = engine.stats();
     let mut runs = Vec::new();

@@ -127,6 +127,12 @@ impl Batcher {
         }
     }
 
+    /// Tokens that the KV cache holds in all slots.
+    #[cfg(test)]
+    pub(crate) fn cells_held(&self) -> u32 {
+        (0..self.slots).map(|slot| self.model.held(slot)).sum()
+    }
+
     fn emit(&mut self, id: SequenceId, event: SequenceEvent) {
         self.events.push(EngineEvent::Sequence { id, event });
     }

@@ -107,8 +107,7 @@ fn alone(job: &EngineJob) -> Story {
 
 fn is_clean(batcher: &Batcher) -> bool {
     let facts = batcher.model.facts();
-    batcher.stats().kv_free_tokens == facts.kv_tokens
-        && (0..SLOTS.min(batcher.slots)).all(|slot| batcher.model.held(slot) == 0)
+    batcher.stats().kv_free_tokens == facts.kv_tokens && batcher.cells_held() == 0
 }
 
 #[test]
@@ -282,7 +281,7 @@ proptest! {
         }
         prop_assert!(!batcher.has_work());
         prop_assert_eq!(batcher.stats().kv_free_tokens, 100);
-        prop_assert!((0..slots).all(|slot| batcher.model.held(slot) == 0));
+        prop_assert_eq!(batcher.cells_held(), 0);
         for (id, (.., cancel)) in (0_u64..).zip(&jobs) {
             prop_assert!(cancel.is_some() || stories[&id].reason() == Some(FinishReason::Length));
         }

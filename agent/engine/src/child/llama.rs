@@ -168,3 +168,7 @@ impl Model for Llama {
         self.context.state_seq_get_size_ext(i32::from(slot), LlamaStateSeqFlags::empty())
     }
 }
+
+#[cfg(test)]
+#[path = "llama_tests.rs"]
+mod tests;

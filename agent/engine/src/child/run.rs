@@ -59,16 +59,15 @@ impl<E: FnMut(EngineEvent) -> bool> Looper<E> {
             EngineCommand::Load(file) => {
                 self.batcher = None;
                 let Some((backend, limits)) = self.configured else { return false };
-                let event = match load(backend, limits, &file) {
+                let answer = match load(backend, limits, &file) {
                     Ok(loaded) => {
                         self.batcher = Some(Batcher::new(loaded.model, limits.slots, loaded.rates));
                         EngineEvent::Loaded(loaded.report)
                     }
                     Err(failure) => EngineEvent::LoadFailed(failure),
                 };
-                if !(self.emit)(event) {
-                    return false;
-                }
+                // The rates come first, so that they are known when the load is.
+                return self.report() && (self.emit)(answer);
             }
             EngineCommand::Unload => self.batcher = None,
             EngineCommand::Submit { id, job } => {

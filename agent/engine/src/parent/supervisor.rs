@@ -296,6 +296,7 @@ impl Supervisor {
         let loading = self.loading.take().unwrap_or_default();
         self.loaded = Some(model.clone());
         self.ready_since = Some(Instant::now());
+        self.publish();
         for reply in loading.replies {
             let _ = reply.send(Ok(model.clone()));
         }
@@ -326,6 +327,7 @@ impl Supervisor {
         self.restart_at = pause.map(|pause| Instant::now() + pause);
         let restart_in = pause.filter(|_| self.wanted.is_some());
         tracing::warn!(pid, how, ?restart_in, "the engine died");
+        self.publish();
         self.notify(EngineNotice::Exited { pid, how: how.to_owned(), restart_in });
         if pause.is_none() {
             self.notify(EngineNotice::GaveUp);
