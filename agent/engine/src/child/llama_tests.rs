@@ -14,21 +14,23 @@ use crate::job::SequenceId;
 use crate::messages::EngineEvent;
 use crate::{EngineJob, SequenceEvent};
 
-/// The largest difference of a logit that was measured between batches, doubled.
+/// What the arithmetic of another batch changes at most, as measured (findings: about 1.0).
 const MARGIN_MIN: f32 = 1.0;
 
 const SLOTS: u16 = 8;
 
+/// Tokens of the answers that are compared.
+const OUTPUT: u32 = 16;
+
 /// Text that a small model goes on with without hesitation.
-const CERTAIN: &str =
-    "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27,";
+const CERTAIN: &str = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12,";
 
 fn llama() -> Option<Llama> {
     let Some(path) = std::env::var_os("IDLEWILD_TEST_MODEL").map(PathBuf::from) else {
         eprintln!("SKIPPED: IDLEWILD_TEST_MODEL is not set");
         return None;
     };
-    let limits = Limits { threads: 2, slots: SLOTS, context_tokens: 512, kv_tokens: 4096 };
+    let limits = Limits { threads: 1, slots: SLOTS, context_tokens: 512, kv_tokens: 4096 };
     Some(Llama::load(&path, limits).unwrap())
 }
 
@@ -90,21 +92,21 @@ fn least_margin(model: &mut Llama, prompt: &[TokenId], ids: &[TokenId]) -> f32 {
 fn greedy_answers_do_not_depend_on_companions_or_on_where_they_are_resumed() {
     let Some(model) = llama() else { return };
     let mut alone = batcher(model);
-    alone.submit(SequenceId(0), &job(CERTAIN, 24));
+    alone.submit(SequenceId(0), &job(CERTAIN, OUTPUT));
     let (prompt, ids) = run(&mut alone, 0);
-    assert_eq!(ids.len(), 24);
+    assert_eq!(ids.len(), OUTPUT as usize);
     let margin = least_margin(&mut llama().unwrap(), &prompt, &ids);
     assert!(margin > MARGIN_MIN, "the prompt is not certain enough to compare by: {margin}");
 
-    for id in 1..6 {
-        alone.submit(SequenceId(id), &job(&format!("Companion {id} talks about something else:"), 30));
+    for id in 1..5 {
+        alone.submit(SequenceId(id), &job(&format!("Companion {id} talks about something else:"), OUTPUT));
     }
-    alone.submit(SequenceId(0), &job(CERTAIN, 24));
+    alone.submit(SequenceId(0), &job(CERTAIN, OUTPUT));
     assert_eq!(run(&mut alone, 0).1, ids, "with companions");
 
-    for at in [1, 7, 16, 23] {
+    for at in [1, 7, 15] {
         let input = JobInput::Tokens { prompt: prompt.clone(), generated: ids[..at].to_vec() };
-        alone.submit(SequenceId(0), &EngineJob { input, ..job("", 24) });
+        alone.submit(SequenceId(0), &EngineJob { input, ..job("", OUTPUT) });
         assert_eq!(run(&mut alone, 0).1, ids[at..], "resumed at {at}");
     }
 }
@@ -116,9 +118,9 @@ fn random_cancellations_leave_no_cell_behind() {
     let free = batcher.stats().kv_free_tokens;
     // A fixed walk: which of the eight goes at which step.
     let mut walk = 12_345_u32;
-    for round in 0..3 {
+    for round in 0..2 {
         for id in 0..8 {
-            batcher.submit(SequenceId(id), &job(&"a few words ".repeat(5 + 6 * id as usize), 40));
+            batcher.submit(SequenceId(id), &job(&"a few words ".repeat(1 + 2 * id as usize), 40));
         }
         for _ in 0..12 {
             batcher.step();
@@ -128,6 +130,7 @@ fn random_cancellations_leave_no_cell_behind() {
         for id in 0..8 {
             batcher.cancel(SequenceId(id));
         }
+        batcher.events().for_each(drop);
         assert!(!batcher.has_work());
         assert_eq!(batcher.stats().kv_free_tokens, free, "round {round}");
         assert_eq!(batcher.cells_held(), 0, "round {round}");
@@ -146,4 +149,25 @@ fn a_cancelled_sequence_gives_its_cells_back_before_the_next_step() {
     assert!(batcher.cells_held() > 4);
     batcher.cancel(SequenceId(0));
     assert_eq!(batcher.cells_held(), 0);
+}
+
+/// Not a promise, since logits differ a little: how often sampled answers agree where they are resumed is printed.
+#[test]
+fn sampled_answers_mostly_agree_where_they_are_resumed() {
+    let Some(model) = llama() else { return };
+    let mut batcher = batcher(model);
+    let (mut same, mut all) = (0, 0);
+    for seed in 0..3 {
+        let sampling = Sampling { temperature: 0.8, top_p: 0.95, seed, ..Sampling::default() };
+        batcher.submit(SequenceId(0), &EngineJob { sampling, ..job("The best thing about summer is", OUTPUT) });
+        let (prompt, ids) = run(&mut batcher, 0);
+        let at = ids.len() / 2;
+        let input = JobInput::Tokens { prompt, generated: ids[..at].to_vec() };
+        batcher.submit(SequenceId(0), &EngineJob { input, sampling, ..job("", OUTPUT) });
+        let rest = run(&mut batcher, 0).1;
+        same += rest.iter().zip(&ids[at..]).take_while(|(a, b)| a == b).count();
+        all += ids.len() - at;
+    }
+    eprintln!("{same} of {all} sampled tokens agree");
+    assert!(same * 2 >= all, "{same} of {all}: draws are not keyed by position");
 }
