@@ -143,16 +143,11 @@ impl RequestMachine {
     /// Nobody can take it now: ask again soon, or tell the client.
     fn nowhere(&mut self, now: Now, terms: &[PeerTerms]) {
         let retry_at = now + self.limits.nowhere_retry;
-        let search = self.placing.search.get_or_insert(Search { since: now, forgiving: true, retry_at: None });
-        if self.running.is_some() {
-            // The worker that is leaving goes on meanwhile; patience begins when it is gone.
-            search.since = now;
-        } else if self.is_beyond_patience(retry_at) || self.is_hopeless(terms) {
+        // While a worker that is leaving goes on, so does the search; a new one begins when it is gone.
+        if self.running.is_none() && (self.is_beyond_patience(retry_at) || self.is_hopeless(terms)) {
             let error = self.nobody(terms);
             self.conclude(Some(Output::Failed(error)));
-            return;
-        }
-        if let Some(search) = &mut self.placing.search {
+        } else if let Some(search) = &mut self.placing.search {
             search.forgiving = true;
             search.retry_at = Some(retry_at);
         }
