@@ -48,6 +48,14 @@ pub enum ConfigError {
         /// What is wrong.
         message: String,
     },
+    /// A `--set` is wrong.
+    #[error("--set {text}: {message}\nhint: write --set section.key=value; `idlewild config default` prints every key")]
+    Flag {
+        /// What was written.
+        text: String,
+        /// What is wrong.
+        message: String,
+    },
     /// A value is of the right type and out of range, whoever said it.
     #[error("{key}: {message}")]
     Range {
@@ -140,7 +148,11 @@ fn read_variables(variables: &[(String, String)]) -> Result<(Layer, Vec<String>)
     let mut remarks = Vec::new();
     for (name, text) in variables.iter().filter(|(name, _)| name.starts_with("IDLEWILD_")) {
         if let Some(key) = KEYS.iter().find(|key| key.variable() == *name) {
-            layer = layer.or(read_variable(key, text)?);
+            layer = layer.or(read_value(key, text).map_err(|message| ConfigError::Variable {
+                variable: name.clone(),
+                key: format!("{}.{}", key.section, key.name),
+                message: format!("{message} (it is {text:?})"),
+            })?);
         } else if !NOT_SETTINGS.iter().any(|known| name.starts_with(known)) {
             remarks.push(format!("the environment variable {name} names no setting and is ignored"));
         }
@@ -148,20 +160,22 @@ fn read_variables(variables: &[(String, String)]) -> Result<(Layer, Vec<String>)
     Ok((layer, remarks))
 }
 
+/// What `key=value` says, as `--set` takes it: the key with its section, the value as in a variable.
+pub fn setting(text: &str) -> Result<Layer, ConfigError> {
+    let unknown = || ConfigError::Flag { text: text.to_owned(), message: "it names no setting".to_owned() };
+    let (name, value) = text.split_once('=').ok_or_else(unknown)?;
+    let key = KEYS.iter().find(|key| format!("{}.{}", key.section, key.name) == name.trim()).ok_or_else(unknown)?;
+    read_value(key, value.trim()).map_err(|message| ConfigError::Flag { text: text.to_owned(), message })
+}
+
 /// Reads a variable as TOML, as bare text, or as a list separated by commas: whichever the key's type takes.
-fn read_variable(key: &Key, text: &str) -> Result<Layer, ConfigError> {
+fn read_value(key: &Key, text: &str) -> Result<Layer, String> {
     let bare = Value::String(text.to_owned());
     let list = text.split(',').map(str::trim).filter(|part| !part.is_empty());
     let list = Value::Array(list.map(|part| Value::String(part.to_owned())).collect());
     let written = toml::from_str::<toml::Table>(&format!("v = {text}")).ok().and_then(|mut table| table.remove("v"));
     let first = layer_of(key, written.clone().unwrap_or_else(|| bare.clone()));
-    first.clone().or_else(|_| layer_of(key, bare)).or_else(|_| layer_of(key, list)).or(first).map_err(|message| {
-        ConfigError::Variable {
-            variable: key.variable(),
-            key: format!("{}.{}", key.section, key.name),
-            message: format!("{message} (it is {text:?})"),
-        }
-    })
+    first.clone().or_else(|_| layer_of(key, bare)).or_else(|_| layer_of(key, list)).or(first)
 }
 
 fn layer_of(key: &Key, value: Value) -> Result<Layer, String> {
@@ -271,6 +285,17 @@ mod tests {
     }
 
     use std::net::IpAddr;
+
+    #[test]
+    fn any_setting_can_be_written_as_key_and_value() {
+        assert_eq!(setting("engine.slots=8").unwrap().engine.slots, Some(8));
+        assert_eq!(setting("engine.backend = fake").unwrap().engine.backend, Some(Backend::Fake));
+        assert_eq!(setting("swarm.peers=/a,/b").unwrap().swarm.peers.unwrap().len(), 2);
+        for text in ["engine.slots", "slots=8", "engine.slots=many"] {
+            let error = setting(text).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("--set {text}: ")) && error.contains("hint: "), "{error}");
+        }
+    }
 
     #[test]
     fn a_variable_that_names_no_setting_is_remarked_on() {

@@ -12,7 +12,7 @@ mod paths;
 mod settings;
 
 pub use edit::{default_file, effective_file};
-pub use layer::{ConfigError, Sources, resolve};
+pub use layer::{ConfigError, Sources, resolve, setting};
 pub use paths::{Paths, PathsError};
 pub use settings::{
     ApiSettings, Backend, Config, EngineSettings, KEYS, Key, Layer, LogFormat, LogSettings, ModelSettings, OwnerChoice,

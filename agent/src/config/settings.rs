@@ -3,8 +3,11 @@
 //! The environment variable of `api.port` is `IDLEWILD_API_PORT`, and so on for each key.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+
+use super::Paths;
 
 /// A key as the user sees it.
 #[derive(Debug, Clone, Copy)]
@@ -166,6 +169,13 @@ settings! {
         level: String = "info".to_owned(),
         /// "text" for people, "json" for machines.
         format: LogFormat = LogFormat::Text,
+    }
+}
+
+impl Config {
+    /// Where models are kept.
+    pub fn models_dir(&self, paths: &Paths) -> PathBuf {
+        if self.models.directory.is_empty() { paths.models_dir() } else { PathBuf::from(&self.models.directory) }
     }
 }
 

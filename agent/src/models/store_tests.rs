@@ -47,7 +47,7 @@ fn an_imported_file_is_found_by_name_and_by_hash() {
     {
         assert_eq!(home.store.resolve(asked).unwrap(), model, "{asked}");
     }
-    assert_eq!(home.store.list().unwrap(), [model.clone()]);
+    assert_eq!(home.store.list().unwrap(), std::slice::from_ref(&model));
     assert_eq!(home.store.find(model.info.id).unwrap(), Some(model));
 }
 

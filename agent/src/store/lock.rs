@@ -56,12 +56,20 @@ impl DataLock {
 
     /// Whether somebody holds the data directory now.
     pub fn is_held(paths: &Paths) -> bool {
-        OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open(paths.lock_file())
-            .is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
+        open_held(paths).is_some()
     }
+
+    /// The process that holds the data directory now, as it wrote itself down.
+    pub fn holder(paths: &Paths) -> Option<u32> {
+        let mut text = String::new();
+        open_held(paths)?.take(16).read_to_string(&mut text).ok()?;
+        text.trim().parse().ok()
+    }
+}
+
+fn open_held(paths: &Paths) -> Option<File> {
+    let file = OpenOptions::new().read(true).write(true).open(paths.lock_file()).ok()?;
+    matches!(file.try_lock(), Err(TryLockError::WouldBlock)).then_some(file)
 }
 
 fn read_pid(file: &mut File) -> String {
@@ -89,10 +97,12 @@ mod tests {
         assert!(!DataLock::is_held(&paths));
         let lock = DataLock::take(&paths).unwrap();
         assert!(DataLock::is_held(&paths));
+        assert_eq!(DataLock::holder(&paths), Some(std::process::id()));
         let error = DataLock::take(&paths).unwrap_err().to_string();
         assert!(error.contains(&format!("pid {}", std::process::id())) && error.contains("--home"), "{error}");
         drop(lock);
         assert!(!DataLock::is_held(&paths));
+        assert_eq!(DataLock::holder(&paths), None);
         DataLock::take(&paths).unwrap();
     }
 }

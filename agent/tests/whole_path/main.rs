@@ -19,7 +19,9 @@ async fn origin_and_two(nature: Nature) -> (Agent, Agent, Agent) {
     let two = Agent::start(nature, Some(&origin)).await;
     for worker in [&one, &two] {
         worker.owner("away");
-        origin.sees_serving(worker).await;
+        for peer in [&origin, &one, &two].into_iter().filter(|peer| peer.peer != worker.peer) {
+            peer.sees_serving(worker).await;
+        }
     }
     origin.sees(&[&one, &two]).await;
     (origin, one, two)
@@ -151,7 +153,8 @@ async fn a_killed_coordinator_is_replaced_within_three_seconds_and_disturbs_no_s
     })
     .await;
     let worker = Agent::start(WORKER, Some(&origin)).await;
-    origin.sees_serving(&worker).await;
+    // The leader places.
+    leader.sees_serving(&worker).await;
     let mut answer = Answer::of(origin.chat(600, json!({ "stream": true })).await);
     assert_eq!(answer.worker, worker.peer.to_string());
     answer.read(5).await;

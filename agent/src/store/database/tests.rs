@@ -67,7 +67,7 @@ async fn an_interrupted_session_ends_at_its_last_sign_of_life() {
         let store = Store::open(&path).unwrap();
         let boot = store.begin_boot(9000, Some(next_machine_boot.into())).await.unwrap();
         let record = SessionRecord { started_s: 2000, ended_s: Some(2045), length_s: 45.0, cause: Some(expected) };
-        assert_eq!(boot.interrupted, [record.clone()]);
+        assert_eq!(boot.interrupted, std::slice::from_ref(&record));
         assert_eq!(store.sessions().await.unwrap(), [record]);
         store.end_session(session, 9999, 1, DepartureCause::Sleep).await.unwrap();
         assert_eq!(store.sessions().await.unwrap()[0].cause, Some(expected), "a session ends once");

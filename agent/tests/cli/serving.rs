@@ -1,0 +1,102 @@
+//! One agent that works: questions, answers, reasons.
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use crate::exit;
+use crate::home::Home;
+
+#[test]
+fn a_prompt_is_answered_on_stdout_and_explained_on_stderr() {
+    let home = Home::new();
+    let agent = home.up(&["--always-idle"]);
+    agent.until("serving", |status| status["state"]["state"] == "serving" && !status["coordinator"].is_null());
+    let ended = home.run(&["run", "What is a peer?", "--max-tokens", "8", "--stats"]);
+    ended.check(exit::FINE, &["answered by ", "(req-", "because E = ", "8 of answer"]);
+    assert_eq!(ended.out.split_whitespace().count(), 8, "{}", ended.out);
+    assert!(ended.out.ends_with('\n'));
+    let quiet = home.run_with(&["run", "-", "--max-tokens", "8", "--quiet"], "What is a peer?");
+    quiet.check(exit::FINE, &[]);
+    assert_eq!((quiet.out, quiet.err.as_str()), (ended.out, ""), "the same prompt by stdin is answered the same");
+    let explained = home.run(&["explain"]);
+    explained.check(exit::FINE, &[]);
+    for word in ["request  req-", "model    fake", "tokens from 0 on ", "LEAVES", "  >  "] {
+        assert!(explained.out.contains(word), "{word:?} is missing in {}", explained.out);
+    }
+    let whole = home.run(&["run", "hi", "--max-tokens", "4", "--json"]).json();
+    assert_eq!((&whole["finish_reason"], &whole["usage"]["completion_tokens"]), (&"length".into(), &4.into()));
+    let request = whole["story"]["request"].as_str().unwrap();
+    let story = home.run(&["explain", request, "--json"]).json();
+    assert_eq!((&story["request"], &story["output_tokens"]), (&request.into(), &4.into()));
+    assert!(!story.to_string().contains("\"hi\""), "a prompt is never kept");
+}
+
+#[test]
+fn refusals_have_their_own_exit_codes() {
+    let home = Home::new();
+    let _agent = home.up(&[]);
+    home.run(&["run", "hi", "--model", "gpt-9"]).check(exit::NOT_FOUND, &["gpt-9", "hint: `idlewild models list`"]);
+    // Nobody says that the owner is away: this peer takes no work, and there is no other.
+    home.run(&["run", "hi", "--model", "fake"]).check(exit::NO_PEER, &["hint: `idlewild status`"]);
+    home.run(&["explain", "req-aaaaaaaaaaaaaaaaaaaaaaaaaa"]).check(exit::NOT_FOUND, &["no record"]);
+    home.run(&["explain", "../status"]).check(exit::USAGE, &["is not a request"]);
+    std::fs::remove_file(home.path("home/state/api-key")).unwrap();
+    home.run(&["status"]).check(exit::NO_AGENT, &["no agent is running"]);
+}
+
+#[test]
+fn an_owner_script_begins_and_ends_sessions() {
+    let home = Home::new();
+    let script = home.path("home/state/owner-control");
+    let agent = home.up(&["--set", "owner.source=scripted"]);
+    agent.until("busy", |status| status["state"]["state"] == "busy");
+    std::fs::write(&script, "away\n").unwrap();
+    agent.until("serving", |status| status["state"]["state"] == "serving");
+    std::fs::write(&script, "away\npresent\n").unwrap();
+    let status = agent.until("busy again", |status| status["state"]["state"] == "busy");
+    assert!(status["session_age_s"].is_null());
+    agent.until("with its session on record", |status| status["sessions_recorded"] == 1);
+}
+
+#[test]
+fn a_reader_that_goes_away_cancels_the_request() {
+    let home = Home::new();
+    let agent = home.up(&["--always-idle", "--set", "engine.fake_decode_tps=20"]);
+    agent.until("serving", |status| status["state"]["state"] == "serving");
+    let mut command = home.command(&["run", "tell me everything", "--max-tokens", "2000"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    out.read_until(b' ', &mut Vec::new()).unwrap();
+    agent.until("working on it", |status| status["jobs_running"] == 1);
+    drop(out);
+    assert_eq!(child.wait().unwrap().code(), Some(exit::PIPE_CLOSED));
+    agent.until("idle again", |status| status["jobs_running"] == 0 && status["requests_running"] == 0);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn tls_keys_are_never_written_where_the_environment_says() {
+    let home = Home::new();
+    let agent = home.up(&["--always-idle"]);
+    agent.until("serving", |status| status["state"]["state"] == "serving");
+    home.run(&["run", "hi", "--max-tokens", "1"]).check(exit::FINE, &[]);
+    let status = agent.until("with an engine", |status| status["engine"]["pid"].is_u64());
+    let environment = std::fs::read(format!("/proc/{}/environ", status["engine"]["pid"])).unwrap();
+    let environment = String::from_utf8_lossy(&environment);
+    assert!(!environment.contains("SSLKEYLOGFILE"), "the engine inherited it");
+    assert!(!home.path("tls-keys").exists());
+}
+
+#[test]
+fn a_detached_agent_answers_when_its_command_returns() {
+    let home = Home::new();
+    let arguments = ["up", "--detach", "--api-port", "0", "--port", "0", "--listen", "127.0.0.1", "--no-mdns"];
+    let started = home.run(&[&arguments[..], &["--set", "engine.backend=fake"]].concat());
+    started.check(exit::FINE, &["the agent runs (pid "]);
+    assert!(started.out.starts_with("http://127.0.0.1:") && started.out.ends_with("/v1\n"), "{}", started.out);
+    home.run(&["status"]).check(exit::FINE, &[]);
+    home.run(&["down"]).check(exit::FINE, &["the agent has stopped"]);
+    home.run(&["status"]).check(exit::NO_AGENT, &[]);
+    let failed = home.run(&["up", "--detach", "--api-address", "192.0.2.1"]);
+    failed.check(exit::FAILED, &["the agent did not start", "192.0.2.1", "hint: its log is "]);
+}
