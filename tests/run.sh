@@ -97,7 +97,8 @@ cargo nextest run --release --locked --workspace "${selection[@]}" 2>&1 | tee "$
 
 if [[ $scope == all ]]; then
     step "The README's first command"
-    "$repo/packaging/quickstart.sh"
+    unset IDLEWILD_TEST_MODEL IDLEWILD_PYTHON IDLEWILD_REQUIRE_NETNS IDLEWILD_BIN
+    IDLEWILD_CACHE=$(cache_dir) "$repo/packaging/quickstart.sh"
 fi
 finished
 passed=$(sed -n 's/.*tests\{0,1\} run: \([0-9]*\) passed.*/\1/p' "$summary" | tail -n 1)

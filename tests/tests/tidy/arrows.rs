@@ -22,7 +22,7 @@ const OUTSIDE: [(&str, &[&str]); 6] = [
     ("libp2p", &["idlewild-swarm"]),
     ("llama", &["idlewild-engine"]),
     ("bincode", &["idlewild-protocol", "idlewild-engine"]),
-    ("rusqlite", &["idlewild"]),
+    ("rusqlite", &["idlewild", "idlewild-tests"]),
     ("axum", &["idlewild"]),
     ("anyhow", &["idlewild", "idlewild-tests"]),
 ];
