@@ -22,6 +22,6 @@ pub mod relay;
 mod wait;
 
 pub use agent::{Agent, Cluster, Fake, Launch, Signal};
-pub use client::{Answer, Client, Piece, Reply, Stream};
+pub use client::{Answer, Client, FAKE_MODEL, Piece, REAL_MODEL, Reply, Stream, chat, completion};
 pub use lab::{Filter, Host, Lab, Segment, Verdict, in_lab};
 pub use wait::{eventually, within};

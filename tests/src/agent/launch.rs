@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -57,8 +58,13 @@ pub struct Launch {
 impl Launch {
     /// An agent of a lab on one of its hosts, always idle, with a home of its own that outlives it.
     pub fn new(lab: &Lab, host: &Host) -> Result<Self> {
-        let home = lab.directory(&format!("home-{}", host.name()))?;
-        let logs = lab.files().join(format!("{}.log", host.name()));
+        Self::named(lab, host, host.name())
+    }
+
+    /// The same with a name of its own, where a host has several.
+    pub fn named(lab: &Lab, host: &Host, name: &str) -> Result<Self> {
+        let home = lab.directory(&format!("home-{name}"))?;
+        let logs = lab.files().join(format!("{name}.log"));
         let launch = Self { host: host.clone(), home, settings: BTreeMap::new(), logs, wrapper: Vec::new() };
         fs::write(&launch.logs, "").context("make the log")?;
         lab.logs().watch(&launch.logs);
@@ -87,7 +93,7 @@ impl Launch {
         self.set("owner.source", "unattended")
     }
 
-    /// Follows what [`Agent::owner`] says.
+    /// Follows what [`Launch::owner`] says, also while it runs.
     #[must_use]
     pub fn scripted(self) -> Self {
         self.set("owner.source", "scripted")
@@ -111,6 +117,15 @@ impl Launch {
     pub fn through(mut self, words: &[&str]) -> Self {
         self.wrapper = words.iter().map(|word| (*word).to_owned()).collect();
         self
+    }
+
+    /// Says what its owner does (`away`, `present`, `unknown`), for [`Launch::scripted`].
+    pub fn owner(&self, does: &str) -> Result<()> {
+        let state = self.home.join("state");
+        fs::create_dir_all(&state).context("make the state directory")?;
+        let script = state.join("owner-control");
+        let mut file = OpenOptions::new().append(true).create(true).open(script).context("open the owner's script")?;
+        writeln!(file, "{does}").context("write the owner's script")
     }
 
     /// Where its files are.

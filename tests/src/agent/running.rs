@@ -1,10 +1,9 @@
 //! A running agent, and what a test does to it.
 
-use std::cell::OnceCell;
-use std::fs::{self, OpenOptions};
-use std::io::Write;
+use std::fs;
 use std::net::SocketAddr;
 use std::process::{Child, ExitStatus};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -12,7 +11,7 @@ use serde_json::json;
 
 use super::process::{children, is_running, signal};
 use super::{Explanation, Launch, Signal, Status};
-use crate::{Client, Host, eventually, within};
+use crate::{Answer, Client, Host, Stream, eventually, within};
 
 /// The promise: the local API is up within this, whatever else is not.
 pub const API_WITHIN: Duration = Duration::from_secs(5);
@@ -24,13 +23,13 @@ const STOPPED_WITHIN: Duration = Duration::from_secs(10);
 pub struct Agent {
     launch: Launch,
     child: Child,
-    client: OnceCell<Client>,
-    peer: OnceCell<String>,
+    client: OnceLock<Client>,
+    peer: OnceLock<String>,
 }
 
 impl Agent {
     pub(super) fn new(launch: Launch, child: Child) -> Self {
-        Self { launch, child, client: OnceCell::new(), peer: OnceCell::new() }
+        Self { launch, child, client: OnceLock::new(), peer: OnceLock::new() }
     }
 
     /// Its host.
@@ -125,6 +124,17 @@ impl Agent {
         self.until(deadline, "a peer that serves", ready).map(|((), took)| took)
     }
 
+    /// Puts a completion to its API and gives the stream.
+    pub fn ask(&self, body: &serde_json::Value) -> Result<Stream> {
+        let path = if body.get("messages").is_some() { "/v1/chat/completions" } else { "/v1/completions" };
+        self.client()?.stream(path, body)
+    }
+
+    /// Puts a completion to its API and waits for the whole answer.
+    pub fn answer(&self, body: &serde_json::Value) -> Result<Answer> {
+        self.ask(body)?.finish()?.whole()
+    }
+
     /// Why a request ran where it ran.
     pub fn explain(&self, request: &str) -> Result<Explanation> {
         let reply = self.client()?.get(&format!("/idlewild/v1/explain/{request}"))?.successful()?;
@@ -144,11 +154,9 @@ impl Agent {
         Ok(format!("{}:{port}", self.host().address()))
     }
 
-    /// Says what its owner does (`away`, `present`, `unknown`), for an agent with [`Launch::scripted`].
+    /// Says what its owner does, for an agent with [`Launch::scripted`].
     pub fn owner(&self, does: &str) -> Result<()> {
-        let path = self.launch.home_path().join("state/owner-control");
-        let mut file = OpenOptions::new().append(true).create(true).open(path).context("open the owner's script")?;
-        writeln!(file, "{does}").context("write the owner's script")
+        self.launch.owner(does)
     }
 
     /// Its engine's process.

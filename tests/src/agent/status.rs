@@ -54,6 +54,8 @@ pub struct Engine {
     pub waiting: u16,
     /// How often it was started again.
     pub restarts: u32,
+    /// Prefilled tokens a second, measured.
+    pub prefill_tps: f32,
 }
 
 /// Another peer.

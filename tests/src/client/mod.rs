@@ -4,6 +4,7 @@
 //! the host's namespace and therefore stays there.
 
 mod answer;
+mod ask;
 mod stream;
 
 use std::net::SocketAddr;
@@ -16,6 +17,7 @@ use tokio::runtime::Runtime;
 
 use crate::Host;
 pub use answer::{Answer, Piece};
+pub use ask::{FAKE_MODEL, REAL_MODEL, chat, completion};
 pub use stream::Stream;
 
 /// No answer of the API may take longer to begin; well over the 2 s in which it must say that nobody can serve.

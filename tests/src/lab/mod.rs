@@ -5,11 +5,13 @@
 //! fails for any reason prints the end of every log.
 
 mod command;
+mod disk;
 mod filter;
 mod host;
 mod logs;
 mod namespace;
 mod permission;
+mod requirements;
 mod segment;
 mod subnet;
 mod sweep;
@@ -22,10 +24,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use anyhow::{Context, Result};
 use tempfile::TempDir;
 
+pub use disk::SmallDisk;
 pub use filter::Filter;
 pub use host::{Host, Interface};
 pub use logs::Logs;
 pub use permission::{Permission, REQUIRE_VARIABLE, permission};
+pub use requirements::{python, real_model};
 pub use segment::Segment;
 pub use subnet::Subnet;
 pub use sweep::sweep;
@@ -55,7 +59,7 @@ pub struct Lab {
 pub fn in_lab(body: impl FnOnce(&Lab) -> Verdict) -> Verdict {
     match permission() {
         Permission::Granted => {}
-        Permission::Refused(why) => return permission::skip(&why),
+        Permission::Refused(why) => return permission::skip("no network namespaces", &why),
     }
     let lab = Lab::open()?;
     let verdict = match catch_unwind(AssertUnwindSafe(|| body(&lab))) {
@@ -77,7 +81,8 @@ impl Lab {
         let number = LABS.fetch_add(1, Ordering::Relaxed);
         let prefix = format!("{}{}-{number}", namespace::PREFIX, std::process::id());
         let switches = Namespace::create(format!("{prefix}-sw"))?;
-        let files = tempfile::Builder::new().prefix("idlewild-lab-").tempdir().context("make a directory")?;
+        let files = format!("{}{}-", sweep::FILES_PREFIX, std::process::id());
+        let files = tempfile::Builder::new().prefix(&files).tempdir().context("make a directory")?;
         Ok(Self { prefix, switches, files, logs: Logs::default(), segments: AtomicU32::new(0) })
     }
 
@@ -86,6 +91,11 @@ impl Lab {
         let path = self.files.path().join(name);
         std::fs::create_dir_all(&path).with_context(|| format!("make {}", path.display()))?;
         Ok(path)
+    }
+
+    /// A file system of a few megabytes that is gone after the test.
+    pub fn small_disk(&self, name: &str, mebibytes: u32) -> Result<SmallDisk> {
+        SmallDisk::mount(self.directory(name)?, mebibytes)
     }
 
     /// Where all files of this test are.

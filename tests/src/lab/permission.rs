@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 
 use super::namespace::{self, Namespace};
 
-/// Set to 1, a missing permission is a failure, not a skipped test. `tests/run.sh` sets it where it has made sure of it.
+/// Set to 1, whatever a test lacks (this permission first) is a failure, and the test not skipped. `tests/run.sh` sets it where it has made sure of it.
 pub const REQUIRE_VARIABLE: &str = "IDLEWILD_REQUIRE_NETNS";
 
 /// Whether labs can be made.
@@ -37,10 +37,10 @@ fn probe() -> Result<()> {
 }
 
 /// Says loudly that a test did nothing, or fails where it should not have come to that.
-pub(super) fn skip(why: &str) -> Result<()> {
-    let line = format!("SKIPPED (no network namespaces): {why}");
+pub(super) fn skip(lack: &str, why: &str) -> Result<()> {
+    let line = format!("SKIPPED ({lack}): {why}");
     if std::env::var(REQUIRE_VARIABLE).is_ok_and(|value| value == "1") {
-        bail!("{line}; {REQUIRE_VARIABLE}=1 says that this machine allows them");
+        bail!("{line}; {REQUIRE_VARIABLE}=1 says that nothing may be skipped here");
     }
     let _ = writeln!(std::io::stderr(), "{line}");
     Ok(())

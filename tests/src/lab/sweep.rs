@@ -1,13 +1,17 @@
 //! Removes what test processes left that were killed before they could clean up.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Once;
 
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::command::run;
+use super::disk::unmount;
 use super::namespace::{NAMED, PREFIX, remove};
+
+/// What the name of a lab's directory begins with, followed by the process that made it.
+pub(super) const FILES_PREFIX: &str = "idlewild-lab-";
 
 /// Sweeps once a process.
 pub(super) fn sweep_once() {
@@ -23,6 +27,28 @@ pub fn sweep() {
         kill_inhabitants(&name);
         remove(&name);
     }
+    sweep_files();
+}
+
+/// Directories of labs whose maker is dead are removed, after what is mounted in them.
+fn sweep_files() {
+    let Ok(entries) = fs::read_dir(std::env::temp_dir()) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name().into_string().unwrap_or_default();
+        let maker = name.strip_prefix(FILES_PREFIX).and_then(|rest| rest.split_once('-')?.0.parse().ok());
+        if maker.is_some_and(|pid: u32| !is_alive(pid)) {
+            for mount in mounts_below(&entry.path()) {
+                unmount(&mount);
+            }
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+fn mounts_below(directory: &Path) -> Vec<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let paths = mounts.lines().filter_map(|line| line.split(' ').nth(1)).map(PathBuf::from);
+    paths.filter(|path| path.starts_with(directory)).collect()
 }
 
 /// The process that made a namespace, from the name.
