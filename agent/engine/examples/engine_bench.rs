@@ -15,16 +15,20 @@ use serde_json::json;
 
 const MODEL: ModelId = ModelId([0; 32]);
 
-/// A prompt of about 300 tokens, so that prefill can be told from decoding.
-fn prompt(number: usize) -> String {
-    format!("Story number {number}. {}", "The quick brown fox jumps over the lazy dog near the river bank. ".repeat(20))
+/// About 500 tokens.
+fn long_prompt() -> String {
+    "The quick brown fox jumps over the lazy dog near the river bank. ".repeat(35)
+}
+
+/// A few tokens, after which a model has much to say.
+fn short_prompt(number: usize) -> String {
+    format!("Chapter {number}. Once upon a time in a small village by the sea there lived an old fisherman who")
 }
 
 struct Answer {
     prompt_tokens: usize,
     tokens: u32,
     first_token: Duration,
-    total: Duration,
 }
 
 fn main() -> ExitCode {
@@ -70,6 +74,14 @@ async fn bench(path: PathBuf, tokens: u32, threads: u16, in_process: bool) -> Re
     let (engine, _notices) = if in_process { Engine::in_process(config) } else { Engine::start(config) };
     let loaded = engine.load(ModelFile { path, id: MODEL, verify: false, name: "bench".to_owned() }).await?;
     let promised = engine.stats();
+    let began = Instant::now();
+    let cpu_before = cpu_seconds();
+    let reading = answer(&engine, long_prompt(), 1).await?;
+    let prefill = json!({
+        "prompt_tokens": reading.prompt_tokens,
+        "tps": reading.prompt_tokens as f64 / began.elapsed().as_secs_f64(),
+        "cpu_s": cpu_seconds() - cpu_before,
+    });
     let mut runs = Vec::new();
     for together in [1, 2, 4, 8] {
         runs.push(run(&engine, together, tokens).await?);
@@ -79,48 +91,54 @@ async fn bench(path: PathBuf, tokens: u32, threads: u16, in_process: bool) -> Re
         "load_ms": loaded.load_ms,
         "kv_bytes_per_token": loaded.kv_bytes_per_token,
         "promised": { "prefill_tps": promised.prefill_tps, "decode_tps": promised.decode_tps },
-        "runs": runs,
+        "prefill": prefill,
+        "decode": runs,
     }))
 }
 
+/// One run: so many answers at once, and the tokens a second of all of them.
 async fn run(engine: &Engine, together: usize, tokens: u32) -> Result<serde_json::Value, EngineError> {
     let began = Instant::now();
+    let cpu_before = cpu_seconds();
     let mut tasks = Vec::new();
     for number in 0..together {
         let engine = engine.clone();
-        tasks.push(tokio::spawn(async move { answer(&engine, prompt(number), tokens).await }));
+        tasks.push(tokio::spawn(async move { answer(&engine, short_prompt(number), tokens).await }));
     }
     let mut answers = Vec::new();
     for task in tasks {
         answers.push(task.await.map_err(|error| EngineError::Exited(error.to_string()))??);
     }
-    let total = began.elapsed().as_secs_f64();
-    // When everyone decodes: from the last first token to the first last one, roughly.
-    let last_first = answers.iter().map(|answer| answer.first_token.as_secs_f64()).fold(0.0, f64::max);
-    let end = answers.iter().map(|answer| answer.total.as_secs_f64()).fold(0.0, f64::max);
+    let seconds = began.elapsed().as_secs_f64();
     let written: u32 = answers.iter().map(|answer| answer.tokens).sum();
-    let prompt_tokens: usize = answers.iter().map(|answer| answer.prompt_tokens).sum();
-    let stats = engine.stats();
+    let slowest_first = answers.iter().map(|answer| answer.first_token.as_secs_f64()).fold(0.0, f64::max);
     Ok(json!({
         "together": together,
-        "seconds": total,
-        "prompt_tokens": prompt_tokens,
         "output_tokens": written,
-        "output_tps": f64::from(written) / total,
-        "decode_only_tps": (f64::from(written) - together as f64) / (end - last_first).max(1e-9),
-        "prefill_tps_alone": answers[0].prompt_tokens as f64 / answers[0].first_token.as_secs_f64(),
-        "stats_prefill_tps": stats.prefill_tps,
-        "stats_decode_tps_one_more": stats.decode_tps,
+        "seconds": seconds,
+        "tps": f64::from(written) / seconds,
+        "slowest_first_token_s": slowest_first,
+        "cpu_s": cpu_seconds() - cpu_before,
+        "stats_decode_tps": engine.stats().decode_tps,
     }))
+}
+
+/// Seconds of processor time that this process has used, for runs in it on Linux; 0 elsewhere.
+fn cpu_seconds() -> f64 {
+    const TICKS_PER_S: f64 = 100.0;
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let ticks = |at: usize| fields.get(at).and_then(|field| field.parse::<f64>().ok()).unwrap_or(0.0);
+    (ticks(11) + ticks(12)) / TICKS_PER_S
 }
 
 async fn answer(engine: &Engine, prompt: String, tokens: u32) -> Result<Answer, EngineError> {
     let began = Instant::now();
-    let sampling = Sampling { temperature: 0.8, top_p: 0.95, ..Sampling::default() };
+    let sampling = Sampling { temperature: 1.0, top_p: 0.95, ..Sampling::default() };
     let input = JobInput::Text { prompt };
     let job = EngineJob { model: MODEL, input, sampling, max_tokens: tokens, stop: Vec::new() };
     let mut stream = engine.submit(job).await?;
-    let mut answer = Answer { prompt_tokens: 0, tokens: 0, first_token: Duration::ZERO, total: Duration::ZERO };
+    let mut answer = Answer { prompt_tokens: 0, tokens: 0, first_token: Duration::ZERO };
     while let Some(event) = stream.next().await {
         match event {
             SequenceEvent::Accepted { prompt } => answer.prompt_tokens = prompt.len(),
@@ -134,7 +152,6 @@ async fn answer(engine: &Engine, prompt: String, tokens: u32) -> Result<Answer, 
             SequenceEvent::Prefilled { .. } | SequenceEvent::Finished { .. } => {}
         }
     }
-    answer.total = began.elapsed();
     Ok(answer)
 }
 

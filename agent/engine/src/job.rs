@@ -29,7 +29,7 @@ pub enum SequenceEvent {
         prompt: Vec<TokenId>,
     },
     /// The context (prompt and ids generated elsewhere) is being read. Repeated once a second while the sequence waits
-    /// for its turn, as proof of life.
+    /// for its turn, as proof of life; while it waits for the model to be loaded, before `Accepted`, with a total of 0.
     Prefilled {
         /// Tokens read.
         done: u32,

@@ -158,12 +158,10 @@ async fn a_child_that_dies_while_it_restarts_is_tried_again_after_a_longer_pause
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_idle_child_uses_no_processor_time() {
-    fn ticks(pid: u32) -> u64 {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-        let after_name = stat.rsplit(')').next().unwrap();
-        let fields: Vec<&str> = after_name.split_whitespace().collect();
+    let ticks = |pid| -> u64 {
+        let fields = stat(pid);
         fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
-    }
+    };
     let (engine, _notices) = started(fake_config(0.0)).await;
     assert_eq!(answer(engine.submit(job("short", 3)).await.unwrap()).await.ids.len(), 3);
     until(&engine, "idle", |s| s.running == 0).await;
@@ -178,10 +176,52 @@ async fn an_idle_child_uses_no_processor_time() {
 async fn the_child_runs_at_the_lowest_priority() {
     let (engine, _notices) = started(fake_config(0.0)).await;
     let pid = engine.pid().unwrap();
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
-    // Fields 19 (nice) and 41 (policy) of proc(5); the first here is field 3.
-    assert_eq!((fields[16], fields[38]), ("19", "5"), "nice 19 and SCHED_IDLE");
+    assert!(is_idle_class(pid), "{:?}", stat(pid));
+}
+
+/// Fields of proc(5)'s stat from the third on.
+#[cfg(target_os = "linux")]
+fn stat(pid: u32) -> Vec<String> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(')').next().unwrap().split_whitespace().map(str::to_owned).collect()
+}
+
+#[cfg(target_os = "linux")]
+fn is_idle_class(pid: u32) -> bool {
+    // Fields 19 (nice) and 41 (policy).
+    let fields = stat(pid);
+    fields.get(16).is_some_and(|nice| nice == "19") && fields.get(38).is_some_and(|policy| policy == "5")
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_child_dies_with_a_killed_parent_though_its_pipe_stays_open() {
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
+    let script = format!("exec 3<&0; {} <&3 & echo $!; wait", support::child_program().display());
+    let mut shell =
+        Command::new("/bin/sh").args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(shell.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let pid = line.trim().parse().unwrap();
+    // It lowers its priority last, after it has tied its life to its parent's.
+    soon("the child's priority", async {
+        while !is_idle_class(pid) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+    let pipe = shell.stdin.take();
+    shell.kill().unwrap();
+    shell.wait().unwrap();
+    soon("the child's end", async {
+        // An orphan may stay as a zombie where nobody reaps it.
+        while stat(pid).first().is_some_and(|state| state != "Z") {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+    drop(pipe);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

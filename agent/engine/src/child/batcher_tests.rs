@@ -166,9 +166,12 @@ fn a_finished_answer_that_is_resumed_only_finishes() {
 fn what_does_not_fit_is_refused_with_the_figures() {
     let long = vec!["w"; CONTEXT as usize].join(" ");
     let too_long = JobFailure::PromptTooLong { prompt_tokens: CONTEXT, context_tokens: CONTEXT };
+    let endless = "x".repeat(2_000_000);
+    let far_too_long = JobFailure::PromptTooLong { prompt_tokens: 2_000_000 / 1024, context_tokens: CONTEXT };
     let foreign = JobInput::Tokens { prompt: vec![TokenId(1024)], generated: vec![] };
     let cases = [
         (job(&long, 5), too_long),
+        (job(&endless, 5), far_too_long),
         (job("", 5), JobFailure::BadInput("the prompt is empty".to_owned())),
         (
             EngineJob { input: foreign, ..job("", 5) },

@@ -32,6 +32,9 @@ const TRAIL: u32 = BYTES + 0xa9;
 /// What a context of the fake would take on the wire: that of a small model.
 const KV_BYTES_PER_TOKEN: usize = 20_480;
 
+/// Longer words count as several where a prompt's length is judged by its bytes.
+const LONGEST_WORD_BYTES: usize = 1024;
+
 /// How logits of words spread: enough that greedy choices are clear and sampled ones vary.
 const SPREAD: f32 = 8.0;
 
@@ -71,6 +74,7 @@ impl Fake {
                 kv_tokens: limits.kv_tokens,
                 layers: 1,
                 size_bytes: 0,
+                longest_token_bytes: LONGEST_WORD_BYTES,
             },
             template: ChatTemplate::new(TEMPLATE, "", ""),
             held: vec![Held::default(); usize::from(limits.slots)],
@@ -204,8 +208,8 @@ impl Model for Fake {
         self.held(slot) as usize * KV_BYTES_PER_TOKEN
     }
 
-    fn known_rates(&self) -> Option<(f32, f32)> {
+    fn known(&self) -> Option<(f32, f32, u32)> {
         let known = |rate: f32| if rate > 0.0 { rate } else { f32::INFINITY };
-        Some((known(self.rates.prefill_tps), known(self.rates.decode_tps)))
+        Some((known(self.rates.prefill_tps), known(self.rates.decode_tps), KV_BYTES_PER_TOKEN as u32))
     }
 }

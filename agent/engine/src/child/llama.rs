@@ -56,6 +56,7 @@ impl Llama {
             trained_context_tokens: model.n_ctx_train(),
             kv_tokens: limits.kv_tokens,
             layers: model.n_layer(),
+            longest_token_bytes: longest_token(&model),
             size_bytes: std::fs::metadata(path).map_or_else(|_| model.size(), |file| file.len()),
         };
         let context = model.new_context(backend, params(limits)).map_err(|e| LoadFailure::NoMemory(reason(&e)))?;
@@ -71,6 +72,18 @@ fn outlive(context: LlamaContext<'_>) -> LlamaContext<'static> {
     // SAFETY: the lifetime only says that the context must not outlive the model, which it holds as a C pointer that does
     // not move. `Llama` owns both, never gives the context away and drops it first.
     unsafe { core::mem::transmute::<LlamaContext<'_>, LlamaContext<'static>>(context) }
+}
+
+/// Bytes of the longest token, special ones as they are written.
+fn longest_token(model: &LlamaModel) -> usize {
+    let vocab = model.vocab();
+    let mut piece = Vec::new();
+    let length = |id| {
+        piece.clear();
+        vocab.token_to_piece_into(LlamaToken(id), &mut piece, true, None);
+        piece.len()
+    };
+    (0..model.n_vocab()).map(length).max().unwrap_or(0).max(1)
 }
 
 fn params(limits: Limits) -> LlamaContextParams {

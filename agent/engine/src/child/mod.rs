@@ -15,7 +15,7 @@ mod llama;
 mod llama_log;
 mod load;
 mod model;
-mod pipe;
+pub(crate) mod pipe;
 mod plan;
 mod prepare;
 mod priority;

@@ -35,6 +35,8 @@ pub(crate) struct Facts {
     pub(crate) layers: u32,
     /// Bytes of the file.
     pub(crate) size_bytes: u64,
+    /// Bytes of the longest token: a text longer than a context of those need not be tokenised to be refused.
+    pub(crate) longest_token_bytes: usize,
 }
 
 /// A model in memory, with its KV cache.
@@ -71,8 +73,8 @@ pub(crate) trait Model {
     /// Bytes that a slot's context would take on the wire.
     fn state_bytes(&self, slot: u16) -> usize;
 
-    /// Rates known without measuring (prefill, decode), in tokens a second.
-    fn known_rates(&self) -> Option<(f32, f32)> {
+    /// What a warm-up would measure, where it is known: prefill and decode rates in tokens a second, bytes a token.
+    fn known(&self) -> Option<(f32, f32, u32)> {
         None
     }
 }

@@ -33,7 +33,7 @@ impl Prepared {
 pub(crate) fn prepare(model: &dyn Model, job: &EngineJob) -> Result<Prepared, JobFailure> {
     let (ids, prompt_len) = match &job.input {
         JobInput::Chat { messages_json } => prompt_only(chat_ids(model, messages_json)?),
-        JobInput::Text { prompt } => prompt_only(text_ids(model, prompt)),
+        JobInput::Text { prompt } => prompt_only(text_ids(model, prompt)?),
         JobInput::Tokens { prompt, generated } => ([&prompt[..], generated].concat(), prompt.len()),
     };
     let facts = model.facts();
@@ -58,18 +58,25 @@ fn prompt_only(ids: Vec<TokenId>) -> (Vec<TokenId>, usize) {
 
 fn chat_ids(model: &dyn Model, messages_json: &str) -> Result<Vec<TokenId>, JobFailure> {
     let template = model.template().map_err(|why| JobFailure::BadInput(why.to_owned()))?;
-    Ok(text_ids(model, &template.render(messages_json)?))
+    text_ids(model, &template.render(messages_json)?)
 }
 
-/// The text's ids, begun with the model's begin token unless the text itself does.
-fn text_ids(model: &dyn Model, text: &str) -> Vec<TokenId> {
+/// The text's ids, begun with the model's begin token unless the text itself does. Everyone waits while a text is read,
+/// so one that cannot fit whatever its words are is refused unread, with the least number of tokens that it may have.
+fn text_ids(model: &dyn Model, text: &str) -> Result<Vec<TokenId>, JobFailure> {
+    let facts = model.facts();
+    let least_tokens = text.len() / facts.longest_token_bytes;
+    if least_tokens >= facts.context_tokens as usize {
+        let prompt_tokens = u32::try_from(least_tokens).unwrap_or(u32::MAX);
+        return Err(JobFailure::PromptTooLong { prompt_tokens, context_tokens: facts.context_tokens });
+    }
     let mut ids = model.tokenize(text);
     if let Some(begin) = model.begin()
         && ids.first() != Some(&begin)
     {
         ids.insert(0, begin);
     }
-    ids
+    Ok(ids)
 }
 
 /// The text state after the ids that exist, and whether they are the whole answer already.

@@ -33,6 +33,9 @@ pub(crate) struct Warm {
 
 /// Runs a few tokens through the model and leaves its cache empty.
 pub(crate) fn warm_up(model: &mut dyn Model, slots: u16) -> Result<Warm, LoadFailure> {
+    if let Some((prefill_tps, decode_tps, kv_bytes_per_token)) = model.known() {
+        return Ok(Warm { rates: Rates::new(prefill_tps, decode_tps, 0.0), kv_bytes_per_token });
+    }
     let mut trial = Trial { model, began: None, lengths: vec![0; usize::from(slots)] };
     let warm = trial.run(slots);
     for slot in 0..slots {
@@ -51,10 +54,6 @@ struct Trial<'a> {
 impl Trial<'_> {
     fn run(&mut self, slots: u16) -> Result<Warm, String> {
         self.evaluate(0..1, 1)?;
-        if let Some((prefill_tps, decode_tps)) = self.model.known_rates() {
-            let kv_bytes_per_token = self.model.state_bytes(0) as u32;
-            return Ok(Warm { rates: Rates::new(prefill_tps, decode_tps, 0.0), kv_bytes_per_token });
-        }
         self.began = Some(Instant::now());
         let bytes_before = self.model.state_bytes(0);
         let prefill_tps = self.measure_prefill()?;

@@ -135,3 +135,7 @@ async fn read_event(stdout: &mut ChildStdout) -> io::Result<EngineEvent> {
     stdout.read_exact(&mut body).await?;
     EngineEvent::from_bytes(&body).map_err(io::Error::other)
 }
+
+#[cfg(test)]
+#[path = "link_tests.rs"]
+mod tests;

@@ -31,12 +31,12 @@ impl Spawner {
         thread::Builder::new().name("engine-spawner".to_owned()).spawn(move || {
             let _inside = runtime.enter();
             while let Ok(reply) = incoming.recv() {
-                let child = Command::new(&program)
-                    .args(&arguments)
-                    .stdin(Stdio::piped())
-                    .stdout(Stdio::piped())
-                    .kill_on_drop(true)
-                    .spawn();
+                let mut command = Command::new(&program);
+                command.args(&arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+                // A group of its own: the terminal's Ctrl-C is for the agent, which says goodbye first.
+                #[cfg(unix)]
+                command.process_group(0);
+                let child = command.spawn();
                 // A child that nobody waits for any more is killed by its drop.
                 let _ = reply.send(child);
             }

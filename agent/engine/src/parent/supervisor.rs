@@ -11,6 +11,9 @@
 //! The supervisor never waits for the child: commands are queued with room for every cancellation, and each stream's
 //! queue is as long as its sequence can have events.
 
+mod loading;
+mod reporting;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -26,8 +29,8 @@ use super::streams::{SEQUENCES_MAX, Streams};
 use crate::job::SequenceId;
 use crate::messages::{ChildStats, EngineCommand, EngineEvent};
 use crate::{
-    EngineConfig, EngineError, EngineJob, EngineNotice, EnginePhase, EngineStats, EngineStream, LoadFailure,
-    LoadedModel, ModelFile, SequenceEvent,
+    EngineConfig, EngineError, EngineJob, EngineNotice, EngineStats, EngineStream, LoadedModel, ModelFile,
+    SequenceEvent,
 };
 
 type LoadReply = oneshot::Sender<Result<LoadedModel, EngineError>>;
@@ -151,79 +154,6 @@ impl Supervisor {
         }
     }
 
-    async fn load(&mut self, file: ModelFile, reply: LoadReply) {
-        if self.wanted.as_ref().is_some_and(|wanted| wanted.id == file.id) {
-            if let Some(loading) = &mut self.loading {
-                loading.replies.push(reply);
-                return;
-            }
-            if let Some(loaded) = &self.loaded {
-                let _ = reply.send(Ok(loaded.clone()));
-                return;
-            }
-        }
-        if let Err(error) = self.check_pause() {
-            let _ = reply.send(Err(error));
-        } else if self.loading.is_none() && self.streams.is_empty() {
-            self.begin_load(file, Loading { replies: vec![reply], is_restart: false }).await;
-        } else if self.next_load.is_none() {
-            self.next_load = Some((file, reply));
-        } else {
-            let _ = reply.send(Err(EngineError::Busy));
-        }
-    }
-
-    fn check_pause(&self) -> Result<(), EngineError> {
-        self.restart_at.map_or(Ok(()), |at| {
-            Err(EngineError::BackingOff { retry_in: at.saturating_duration_since(Instant::now()) })
-        })
-    }
-
-    async fn begin_load(&mut self, file: ModelFile, loading: Loading) {
-        self.loaded = None;
-        self.wanted = Some(file.clone());
-        self.loading = Some(loading);
-        match self.ensure_link().await {
-            Ok(()) => self.send(EngineCommand::Load(file)),
-            Err(error) => self.fail_load(&EngineError::Spawn(error.to_string())),
-        }
-        self.publish();
-    }
-
-    async fn ensure_link(&mut self) -> std::io::Result<()> {
-        if self.link.is_some() {
-            return Ok(());
-        }
-        let link = match self.place {
-            Place::Thread => Link::to_thread()?,
-            Place::Process => {
-                let spawner = match self.spawner.take() {
-                    Some(spawner) => spawner,
-                    None => Spawner::new(&self.config)?,
-                };
-                let child = spawner.spawn().await;
-                self.spawner = Some(spawner);
-                Link::to_process(child?)?
-            }
-        };
-        tracing::info!(pid = link.pid, "the engine started");
-        self.link = Some(link);
-        self.send(EngineCommand::Configure { backend: self.config.backend, limits: self.config.limits() });
-        Ok(())
-    }
-
-    /// The load in progress came to nothing: everyone who waited for it hears why.
-    fn fail_load(&mut self, error: &EngineError) {
-        tracing::warn!(%error, "no model is loaded");
-        self.wanted = None;
-        for reply in self.loading.take().into_iter().flat_map(|loading| loading.replies) {
-            let _ = reply.send(Err(error.clone()));
-        }
-        for id in std::mem::take(&mut self.queued).into_keys() {
-            self.streams.end(id, JobFailure::Model(error_text(error)));
-        }
-    }
-
     async fn submit(&mut self, job: EngineJob) -> Result<EngineStream, EngineError> {
         let wanted = self.wanted.as_ref().ok_or(EngineError::NoModel)?;
         if wanted.id != job.model {
@@ -260,20 +190,10 @@ impl Supervisor {
         self.begin_next_load().await;
     }
 
-    /// Another model's turn has come when no sequence is left.
-    async fn begin_next_load(&mut self) {
-        if self.loading.is_none()
-            && self.streams.is_empty()
-            && let Some((file, reply)) = self.next_load.take()
-        {
-            self.begin_load(file, Loading { replies: vec![reply], is_restart: false }).await;
-        }
-    }
-
     async fn hear(&mut self, event: EngineEvent) {
         match event {
             EngineEvent::Loaded(model) => self.become_ready(&model),
-            EngineEvent::LoadFailed(failure) => self.hear_load_failure(failure),
+            EngineEvent::LoadFailed(failure) => self.fail_load(&EngineError::Load(failure)),
             EngineEvent::Stats(stats) => self.child = stats,
             EngineEvent::Sequence { id, event } => {
                 if matches!(event, SequenceEvent::Finished { .. }) {
@@ -285,27 +205,6 @@ impl Supervisor {
             }
         }
         self.begin_next_load().await;
-    }
-
-    fn hear_load_failure(&mut self, failure: LoadFailure) {
-        self.fail_load(&EngineError::Load(failure));
-    }
-
-    fn become_ready(&mut self, model: &LoadedModel) {
-        tracing::info!(model = %model.name, load_ms = model.load_ms, "the engine is ready");
-        let loading = self.loading.take().unwrap_or_default();
-        self.loaded = Some(model.clone());
-        self.ready_since = Some(Instant::now());
-        self.publish();
-        for reply in loading.replies {
-            let _ = reply.send(Ok(model.clone()));
-        }
-        for (id, job) in std::mem::take(&mut self.queued) {
-            self.send(EngineCommand::Submit { id, job });
-        }
-        if loading.is_restart {
-            self.notify(EngineNotice::Restarted { pid: self.link.as_ref().and_then(|link| link.pid) });
-        }
     }
 
     /// The child died unasked: its sequences fail, and it comes back after a pause if it had a model.
@@ -337,13 +236,6 @@ impl Supervisor {
         }
     }
 
-    async fn restart(&mut self) {
-        self.restart_at = None;
-        if let Some(file) = self.wanted.clone() {
-            self.begin_load(file, Loading { replies: Vec::new(), is_restart: true }).await;
-        }
-    }
-
     fn unload(&mut self) {
         self.streams.end_all(&JobFailure::Leaving);
         self.fail_load_quietly();
@@ -367,14 +259,6 @@ impl Supervisor {
         self.reset_child();
     }
 
-    fn fail_load_quietly(&mut self) {
-        self.queued.clear();
-        let waiting = self.loading.take().into_iter().flat_map(|loading| loading.replies);
-        for reply in waiting.chain(self.next_load.take().map(|(_, reply)| reply)) {
-            let _ = reply.send(Err(EngineError::Stopped));
-        }
-    }
-
     fn reset_child(&mut self) {
         self.loaded = None;
         self.queued.clear();
@@ -389,45 +273,6 @@ impl Supervisor {
             tracing::debug!("a command was not taken");
         }
     }
-
-    fn notify(&self, notice: EngineNotice) {
-        if self.notices.try_send(notice).is_err() {
-            tracing::debug!("nobody reads the engine's notices");
-        }
-    }
-
-    fn phase(&self) -> EnginePhase {
-        if self.restart_at.is_some() && self.wanted.is_some() {
-            return EnginePhase::BackingOff;
-        }
-        match (&self.link, &self.loading, &self.loaded) {
-            (None, ..) => EnginePhase::Absent,
-            (_, Some(_), _) => EnginePhase::Loading,
-            (_, None, Some(_)) => EnginePhase::Ready,
-            (_, None, None) => EnginePhase::Starting,
-        }
-    }
-
-    fn publish(&self) {
-        let stats = EngineStats {
-            pid: self.link.as_ref().and_then(|link| link.pid),
-            phase: self.phase(),
-            model: self.loaded.clone(),
-            running: self.child.running,
-            waiting: self.child.waiting + self.queued.len() as u16,
-            slots: self.config.limits().slots,
-            kv_tokens: self.child.kv_tokens,
-            kv_free_tokens: self.child.kv_free_tokens,
-            decode_tps: self.child.decode_tps,
-            prefill_tps: self.child.prefill_tps,
-            restarts: self.restarts,
-        };
-        self.stats.send_if_modified(|last| {
-            let is_changed = *last != stats;
-            *last = stats;
-            is_changed
-        });
-    }
 }
 
 /// Room for a load, an unload and a configuration besides every sequence's submission and cancellation.
@@ -438,20 +283,5 @@ async fn next_event(link: &mut Option<Link>) -> LinkEvent {
     match link {
         Some(link) => link.events.recv().await.unwrap_or_else(|| LinkEvent::Exited("its pipe was closed".to_owned())),
         None => std::future::pending().await,
-    }
-}
-
-/// An error and what it came from, for a peer to read.
-fn error_text(error: &EngineError) -> String {
-    match error {
-        EngineError::Load(failure) => failure.to_string(),
-        EngineError::Spawn(_)
-        | EngineError::Exited(_)
-        | EngineError::OtherModel
-        | EngineError::NoModel
-        | EngineError::Busy
-        | EngineError::BackingOff { .. }
-        | EngineError::TooLarge
-        | EngineError::Stopped => error.to_string(),
     }
 }
