@@ -63,9 +63,7 @@ async fn measure() -> Result<(), Failure> {
 
 async fn idle(world: &World, events: &mut mpsc::Receiver<SwarmEvent>, address: &str) -> Result<(), Failure> {
     let child = world.child(address)?;
-    let other = world.child(address)?;
     seen(events, child.id).await?;
-    seen(events, other.id).await?;
     tokio::time::sleep(Duration::from_secs(3)).await;
     let before = cpu_ms(&child)?;
     tokio::time::sleep(IDLE).await;

@@ -6,7 +6,7 @@
 
 use core::sync::atomic::Ordering;
 use core::time::Duration;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use futures::io::{ReadHalf, WriteHalf};
@@ -107,6 +107,7 @@ impl Conversation {
     /// Tells the agent, after everything else that was to be told of this peer.
     pub(crate) async fn tell_departed(&self, why: Departure) {
         let PeerState { peer, boot, .. } = *self.state;
+        self.shared.peers.write().unwrap_or_else(PoisonError::into_inner).remove(&peer);
         self.presence.over.cancel();
         self.presence.tellers.close();
         self.presence.tellers.wait().await;

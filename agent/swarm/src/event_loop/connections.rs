@@ -150,6 +150,8 @@ impl EventLoop {
             // It has its certificate and starts anew with it.
             Ok(Outcome::Newcomer(_)) => {
                 tracing::info!(peer = %of.peer, "a newcomer redeemed its ticket");
+                // A member's machine from now on: the other dials of its joining, which break off, are no stranger's.
+                self.swarm.behaviour_mut().streams.gate.succeeded(of.peer, &of.remote, now);
                 self.give_up(of.connection);
             }
             Err(Failure::Refused(refusal, by)) => self.handle_refusal(of, *refusal, *by, now),
@@ -166,6 +168,7 @@ impl EventLoop {
         self.swarm.behaviour_mut().streams.gate.succeeded(peer, &remote, now);
         self.dialing.succeeded(peer, carrier, place, now);
         self.book.seen(peer, place, crate::membership::wall_clock_s());
+        self.note_bulk(peer);
         self.open_controls(now);
     }
 

@@ -184,7 +184,6 @@ impl EventLoop {
     /// A conversation ended: the peer is not connected any more, whatever its connections do.
     pub(super) fn handle_ended(&mut self, peer: PeerId, why: Departure) {
         let now = Instant::now();
-        self.shared.peers.write().unwrap_or_else(PoisonError::into_inner).remove(&peer);
         let Some(member) = self.members.get_mut(&peer) else { return };
         member.talk = Talk::Over;
         let links = core::mem::take(&mut member.links);
@@ -248,8 +247,9 @@ impl EventLoop {
 
     /// Whether bulk has a connection of its own.
     pub(super) fn note_bulk(&mut self, peer: PeerId) {
+        let usable = self.ready_link(peer, Carrier::Tcp).is_some();
         if let Some(member) = self.members.get(&peer) {
-            member.state.set_has_bulk(member.have(&self.connections).tcp);
+            member.state.set_has_bulk(usable);
         }
     }
 
