@@ -97,14 +97,14 @@ impl ApiError {
 impl From<Failure> for ApiError {
     fn from(failure: Failure) -> Self {
         let Failure { kind, message, retry_after } = failure;
-        let (status, code, param) = match kind {
-            FailureKind::NobodyCanServe => (StatusCode::SERVICE_UNAVAILABLE, code::NO_PEER, None),
-            FailureKind::PromptTooLong => (StatusCode::BAD_REQUEST, code::CONTEXT_LENGTH, Some("messages")),
-            FailureKind::BadInput => (StatusCode::BAD_REQUEST, "invalid_input", Some("messages")),
-            FailureKind::GaveUp => (StatusCode::SERVICE_UNAVAILABLE, "request_failed", None),
-            FailureKind::ShuttingDown => (StatusCode::SERVICE_UNAVAILABLE, "shutting_down", None),
+        let (status, code) = match kind {
+            FailureKind::NobodyCanServe => (StatusCode::SERVICE_UNAVAILABLE, code::NO_PEER),
+            FailureKind::PromptTooLong => (StatusCode::BAD_REQUEST, code::CONTEXT_LENGTH),
+            FailureKind::BadInput => (StatusCode::BAD_REQUEST, "invalid_input"),
+            FailureKind::GaveUp => (StatusCode::SERVICE_UNAVAILABLE, "request_failed"),
+            FailureKind::ShuttingDown => (StatusCode::SERVICE_UNAVAILABLE, "shutting_down"),
         };
-        Self { status, code: Some(code), param, message, retry_after }
+        Self { status, code: Some(code), param: None, message, retry_after }
     }
 }
 

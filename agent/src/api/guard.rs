@@ -89,8 +89,7 @@ fn check_host(hosts: &Hosts, headers: &HeaderMap, uri: &Uri) -> Result<(), ApiEr
     if authority.is_some_and(|authority| hosts.include(authority)) {
         return Ok(());
     }
-    let message = "the Host header does not name this agent; use localhost, the address it listens on, or a name \
-                   listed under `api.hosts` in config.toml";
+    let message = "the Host header does not name this agent; use localhost or the address that it listens on";
     Err(ApiError::forbidden("host_not_allowed", message))
 }
 

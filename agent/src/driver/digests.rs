@@ -78,6 +78,8 @@ pub(super) struct Digests {
     pub(super) signed: Option<SignedDigest>,
     /// When the last word went out.
     spoke_at: Duration,
+    /// A change of load waits for its time.
+    is_waiting: bool,
     next_round_at: Duration,
     /// When versions were last sent to a peer: two peers that cannot agree must not keep asking each other.
     asked_at: BTreeMap<PeerId, Duration>,
@@ -92,6 +94,7 @@ impl Digests {
             said: None,
             signed: None,
             spoke_at: Duration::ZERO,
+            is_waiting: false,
             next_round_at: ANTI_ENTROPY,
             asked_at: BTreeMap::new(),
         }
@@ -106,6 +109,7 @@ impl Digests {
             Change::Load => since >= LOAD_CHANGE_GAP,
             Change::None => since >= beat(peers),
         };
+        self.is_waiting = change == Change::Load && !is_due;
         if !is_due {
             return None;
         }
@@ -137,7 +141,8 @@ impl Digests {
 
     /// When to think of the next word at the latest.
     pub(super) fn due(&self, peers: usize) -> Duration {
-        (self.spoke_at + beat(peers)).min(self.next_round_at)
+        let next = if self.is_waiting { LOAD_CHANGE_GAP } else { beat(peers) };
+        (self.spoke_at + next).min(self.next_round_at)
     }
 
     /// With which of `peers` to compare versions now, if a round is due; `random` chooses.
@@ -264,6 +269,19 @@ mod tests {
             sent += usize::from(digests.word(ms(at), 2, content).is_some());
         }
         assert!((9..=11).contains(&sent), "{sent}");
+    }
+
+    #[test]
+    fn a_change_of_load_that_came_too_early_is_told_when_it_may_be() {
+        let mut digests = Digests::new(ME, BootId(1));
+        digests.word(ms(0), 2, content());
+        assert_eq!(digests.due(2), ms(1000));
+        let mut busier = content();
+        busier.models[0].running = 1;
+        assert_eq!(digests.word(ms(10), 2, busier.clone()), None);
+        assert_eq!(digests.due(2), ms(100));
+        assert_eq!(sequence(digests.word(ms(100), 2, busier)), Some((true, 2)));
+        assert_eq!(digests.due(2), ms(1100));
     }
 
     #[test]

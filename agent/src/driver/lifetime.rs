@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use idlewild_coordinator::election;
 use idlewild_protocol::DepartureCause;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -96,19 +95,37 @@ impl RunError {
 /// Runs an agent until SIGTERM, SIGINT or the stop route.
 pub async fn run(launch: Launch) -> Result<(), RunError> {
     let stop = CancellationToken::new();
-    let mut term = signal(SignalKind::terminate()).map_err(RunError::Signals)?;
-    let mut int = signal(SignalKind::interrupt()).map_err(RunError::Signals)?;
-    let signalled = stop.clone();
+    let (told, signalled) = (told_to_end().map_err(RunError::Signals)?, stop.clone());
     let watch = tokio::spawn(async move {
-        tokio::select! {
-            _ = term.recv() => info!("SIGTERM"),
-            _ = int.recv() => info!("SIGINT"),
-        }
+        told.await;
+        info!("told to end by a signal");
         signalled.cancel();
     });
     let outcome = run_until(launch, stop).await;
     watch.abort();
     outcome
+}
+
+/// Resolves at SIGTERM or SIGINT.
+#[cfg(unix)]
+fn told_to_end() -> io::Result<impl Future<Output = ()>> {
+    use tokio::signal::unix::{SignalKind, signal};
+
+    let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    Ok(async move {
+        tokio::select! {
+            _ = term.recv() => {}
+            _ = int.recv() => {}
+        }
+    })
+}
+
+/// Resolves at Ctrl-C.
+#[cfg(not(unix))]
+fn told_to_end() -> io::Result<impl Future<Output = ()>> {
+    Ok(async {
+        tokio::signal::ctrl_c().await.ok();
+    })
 }
 
 /// Runs an agent until `stop` is cancelled or the stop route is called.

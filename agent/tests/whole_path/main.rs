@@ -155,7 +155,7 @@ async fn a_killed_coordinator_is_replaced_within_three_seconds_and_disturbs_no_s
     let worker = Agent::start(WORKER, Some(&origin)).await;
     // The leader places.
     leader.sees_serving(&worker).await;
-    let mut answer = Answer::of(origin.chat(600, json!({ "stream": true })).await);
+    let mut answer = Answer::of(origin.chat(400, json!({ "stream": true })).await);
     assert_eq!(answer.worker, worker.peer.to_string());
     answer.read(5).await;
     leader.kill();

@@ -58,10 +58,10 @@ pub(super) async fn ask(
     };
     let reply = Reply::new(face, request, model);
     let stream = api.origins.submit(generation).await.map_err(|full| ApiError::too_many(full.open))?;
-    if params.stream == Some(true) {
+    Ok(if params.stream == Some(true) {
         let include_usage = params.stream_options.and_then(|options| options.include_usage) == Some(true);
         sse::respond(stream, reply, include_usage).await
     } else {
         whole::respond(stream, reply).await
-    }
+    })
 }

@@ -3,10 +3,13 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::http::{HeaderMap, HeaderValue};
+use axum::response::{IntoResponse, Response};
 use idlewild_protocol::{FinishReason, ModelInfo, PeerId, RequestId};
 use serde_json::{Value, json};
 
+use crate::api::ApiError;
 use crate::api::wire::REQUEST_HEADER;
+use crate::origin::Failure;
 
 /// Names the peer that runs it (the first, where it moves after the headers are sent).
 const WORKER_HEADER: &str = "x-idlewild-worker";
@@ -102,6 +105,11 @@ impl Reply {
             set(WORKER_HEADER, worker.to_string());
         }
         headers
+    }
+
+    /// The answer that there is none; it names its request all the same, for `idlewild explain`.
+    pub(super) fn refused(&self, failure: Failure) -> Response {
+        (self.headers(), ApiError::from(failure)).into_response()
     }
 
     /// The first chunk of a chat: who speaks.

@@ -25,17 +25,13 @@ const HEADERS_HELD: Duration = Duration::from_millis(2500);
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
 
 /// Answers with a stream, or with an error if one comes before the headers must go.
-pub(super) async fn respond(
-    mut stream: GenerationStream,
-    mut reply: Reply,
-    include_usage: bool,
-) -> Result<Response, ApiError> {
+pub(super) async fn respond(mut stream: GenerationStream, mut reply: Reply, include_usage: bool) -> Response {
     let deadline = Instant::now() + HEADERS_HELD;
     let mut first = None;
     while let Ok(Some(event)) = timeout_at(deadline, stream.next()).await {
         match event {
             GenerationEvent::Placed { worker } => reply.worker = Some(worker),
-            GenerationEvent::Failed(failure) => return Err(failure.into()),
+            GenerationEvent::Failed(failure) => return reply.refused(failure),
             GenerationEvent::Moved { .. } => reply.moves += 1,
             GenerationEvent::Prompt { .. } => break,
             GenerationEvent::Text(_) | GenerationEvent::Done { .. } => {
@@ -49,7 +45,7 @@ pub(super) async fn respond(
     if let Some(event) = first {
         chunks.take(event);
     }
-    Ok((headers, Sse::new(chunks.into_stream()).keep_alive(KeepAlive::new().interval(KEEP_ALIVE))).into_response())
+    (headers, Sse::new(chunks.into_stream()).keep_alive(KeepAlive::new().interval(KEEP_ALIVE))).into_response()
 }
 
 /// Turns generation events into the chunks that clients parse.

@@ -4,11 +4,10 @@ use axum::Json;
 use axum::response::{IntoResponse, Response};
 
 use super::reply::{Reply, Usage};
-use crate::api::ApiError;
 use crate::origin::{Failure, GenerationEvent, GenerationStream};
 
 /// Waits for the whole answer. The client that goes away drops this future, and with it the generation.
-pub(super) async fn respond(mut stream: GenerationStream, mut reply: Reply) -> Result<Response, ApiError> {
+pub(super) async fn respond(mut stream: GenerationStream, mut reply: Reply) -> Response {
     let mut answer = String::new();
     while let Some(event) = stream.next().await {
         match event {
@@ -18,10 +17,10 @@ pub(super) async fn respond(mut stream: GenerationStream, mut reply: Reply) -> R
             GenerationEvent::Moved { .. } => reply.moves += 1,
             GenerationEvent::Done { reason, prompt_tokens, output_tokens } => {
                 let whole = reply.whole(&answer, reason, Usage { prompt_tokens, output_tokens });
-                return Ok((reply.headers(), Json(whole)).into_response());
+                return (reply.headers(), Json(whole)).into_response();
             }
-            GenerationEvent::Failed(failure) => return Err(failure.into()),
+            GenerationEvent::Failed(failure) => return reply.refused(failure),
         }
     }
-    Err(Failure::shutting_down().into())
+    reply.refused(Failure::shutting_down())
 }
