@@ -145,7 +145,7 @@ pub(super) struct JsonArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct ExplainArgs {
-    /// The request, as `idlewild run` prints it; the latest if not given
+    /// The request, as `idlewild run` prints it; the latest if it is `last` or not given
     pub(super) request: Option<String>,
     /// Print JSON
     #[arg(long)]
@@ -183,6 +183,7 @@ pub(super) enum ModelsCommand {
     /// List the models here and, while the agent runs, in the swarm
     List(JsonArgs),
     /// Copy a GGUF file into the model store
+    #[command(alias = "add")]
     Import {
         /// The file
         file: PathBuf,

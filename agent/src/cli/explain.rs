@@ -13,9 +13,9 @@ use crate::store::unix_s;
 
 pub(super) async fn explain(context: &Context, printer: &mut Printer, args: ExplainArgs) -> Result<Exit, Failure> {
     let client = Client::new(&context.paths)?;
-    let story = match &args.request {
+    let story = match args.request.as_deref() {
+        None | Some("last") => latest(&client).await?,
         Some(request) => story_of(&client, request).await?,
-        None => latest(&client).await?,
     };
     if args.json {
         printer.json(&story)?;

@@ -37,8 +37,7 @@ pub(super) async fn join_with(paths: &Paths, ticket: &Ticket, replace: bool) -> 
     if !replace {
         check_free(paths, &me, ticket, now_s).await?;
     }
-    let identity = idlewild_swarm::Identity::from_seed(me.seed());
-    let joined = idlewild_swarm::join(&identity, ticket).await.map_err(|error| {
+    let joined = idlewild_swarm::join(&me.identity(), ticket).await.map_err(|error| {
         Failure::new(Exit::Failed, anyhow::Error::new(error).context("could not join; nothing was changed"))
     })?;
     let membership = StoredMembership::joined(joined.membership.swarm, joined.membership.chain, joined.addresses);

@@ -8,7 +8,7 @@ use toml::Value;
 use super::settings::{Config, KEYS, Key, Layer};
 
 /// Variables that begin as ours do and are no settings: read elsewhere, or set by tools around the agent.
-const NOT_SETTINGS: [&str; 2] = ["IDLEWILD_HOME", "IDLEWILD_TEST"];
+const NOT_SETTINGS: [&str; 3] = ["IDLEWILD_HOME", "IDLEWILD_TEST", "IDLEWILD_CACHE"];
 
 /// A longer `config.toml` is a mistake, not a configuration.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;

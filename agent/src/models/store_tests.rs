@@ -191,3 +191,18 @@ fn two_processes_that_import_at_once_lose_nothing() {
     });
     assert_eq!(home.store.list().unwrap().len(), 8);
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_keeps_nothing_of_the_copy_and_says_what_was_needed() {
+    let Some(disk) = crate::store::tiny_disk::TinyDisk::mount() else { return };
+    let store = ModelStore::open(disk.path().join("models")).unwrap();
+    let home = home();
+    let mut bytes = sample("big", 1);
+    bytes.resize(3 * 1024 * 1024, 0);
+    let file = home.file("big.gguf", &bytes);
+    let error = store.import(&file, None, &mut |_, _| {}).unwrap_err();
+    assert!(matches!(error, ModelError::Full { bytes: 3_145_728, .. }), "{error:?}");
+    assert_eq!(fs::read_dir(disk.path().join("models/blobs")).unwrap().count(), 0, "a part of the copy was kept");
+    assert!(store.list().unwrap().is_empty());
+}

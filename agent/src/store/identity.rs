@@ -4,8 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use data_encoding::HEXLOWER;
-use ed25519_dalek::SigningKey;
 use idlewild_protocol::PeerId;
+use idlewild_swarm::Identity;
 use rand::TryRngCore;
 use rand::rngs::OsRng;
 use serde::{Deserialize, Serialize};
@@ -65,14 +65,14 @@ impl IdentitySeed {
         self.0
     }
 
-    /// The key.
-    pub(super) fn key(&self) -> SigningKey {
-        SigningKey::from_bytes(&self.0)
+    /// What signs with it.
+    pub fn identity(&self) -> Identity {
+        Identity::from_seed(self.0)
     }
 
     /// Who has this seed.
     pub fn peer(&self) -> PeerId {
-        PeerId(self.key().verifying_key().to_bytes())
+        self.identity().peer_id()
     }
 }
 

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use data_encoding::HEXLOWER;
-use ed25519_dalek::{Signer, SigningKey};
 use idlewild_protocol::{
-    Certificate, CertificateChain, MemberError, Message, PeerId, Role, SwarmId, Ticket, TicketId, TicketSecret,
+    CertificateChain, MemberError, Message, PeerId, Role, SwarmId, Ticket, TicketId, TicketSecret,
 };
+use idlewild_swarm::{Founded, Identity, IssueError, Membership, found_swarm, issue_member};
 use rand::TryRngCore;
 use rand::rngs::OsRng;
 use serde::{Deserialize, Serialize};
@@ -88,15 +88,10 @@ struct Saved {
 
 impl StoredMembership {
     /// A new private swarm whose only member is `founder`.
-    pub fn found(founder: &IdentitySeed, now_s: u64) -> Result<Self, MembershipError> {
-        let secret = random()?;
-        let key = SigningKey::from_bytes(&secret);
-        let swarm = SwarmId(key.verifying_key().to_bytes());
-        let expiry_s = now_s.saturating_add(CERTIFICATE_S);
-        let certificate =
-            Certificate::issue(swarm, founder.peer(), Role::MayInvite, expiry_s, |bytes| key.sign(bytes).to_bytes());
-        let chain = CertificateChain(vec![certificate]);
-        Ok(Self { swarm, chain, swarm_key: Some(SwarmKey(secret)), addresses: Vec::new() })
+    pub fn found(founder: &IdentitySeed, now_s: u64) -> Self {
+        let Founded { swarm_key, membership } = found_swarm(founder.peer(), now_s.saturating_add(CERTIFICATE_S));
+        let swarm_key = Some(SwarmKey(swarm_key.seed()));
+        Self { swarm: membership.swarm, chain: membership.chain, swarm_key, addresses: Vec::new() }
     }
 
     /// What a ticket bought.
@@ -112,14 +107,12 @@ impl StoredMembership {
 
     /// A plain member's certificate for `newcomer`, signed by `me`, who must have the invite right.
     pub fn issue(&self, me: &IdentitySeed, newcomer: PeerId, now_s: u64) -> Result<CertificateChain, MembershipError> {
-        if self.role(me.peer(), now_s)? != Role::MayInvite {
-            return Err(MembershipError::MayNotInvite);
-        }
-        let mine = self.chain.0.first().ok_or(MembershipError::MayNotInvite)?;
-        let expiry_s = now_s.saturating_add(CERTIFICATE_S).min(mine.not_after_s);
-        let key = me.key();
-        let leaf = Certificate::issue(self.swarm, newcomer, Role::Member, expiry_s, |bytes| key.sign(bytes).to_bytes());
-        Ok(CertificateChain(vec![leaf, mine.clone()]))
+        let membership = Membership { swarm: self.swarm, chain: self.chain.clone() };
+        let not_after_s = now_s.saturating_add(CERTIFICATE_S);
+        issue_member(&me.identity(), &membership, newcomer, not_after_s, now_s).map_err(|error| match error {
+            IssueError::MayNotInvite => MembershipError::MayNotInvite,
+            IssueError::OwnCertificate(why) => MembershipError::Certificate { why },
+        })
     }
 
     /// Writes it in place of the present one.
@@ -185,7 +178,7 @@ pub fn load_or_found_membership(
     if let Some(membership) = load_membership(paths, me, now_s)? {
         return Ok(membership);
     }
-    let membership = StoredMembership::found(me, now_s)?;
+    let membership = StoredMembership::found(me, now_s);
     membership.save(paths)?;
     Ok(membership)
 }
@@ -205,7 +198,7 @@ fn parse(path: &Path, text: &str) -> Result<StoredMembership, FileError> {
 fn parse_key(hex: &str, swarm: SwarmId) -> Result<SwarmKey, &'static str> {
     let bytes: Option<[u8; 32]> = HEXLOWER.decode(hex.as_bytes()).ok().and_then(|bytes| bytes.try_into().ok());
     let key = SwarmKey(bytes.ok_or("its swarm key is not 64 hexadecimal digits")?);
-    if SigningKey::from_bytes(&key.0).verifying_key().to_bytes() == swarm.0 {
+    if Identity::from_seed(key.0).peer_id().0 == swarm.0 {
         Ok(key)
     } else {
         Err("its swarm key is not that of its swarm")
@@ -243,7 +236,7 @@ mod tests {
     #[test]
     fn an_issued_certificate_goes_back_to_the_swarm_and_may_not_invite() {
         let (_dir, _paths, founder) = home();
-        let swarm = StoredMembership::found(&founder, NOW_S).unwrap();
+        let swarm = StoredMembership::found(&founder, NOW_S);
         let newcomer = IdentitySeed::generate().unwrap();
         let chain = swarm.issue(&founder, newcomer.peer(), NOW_S).unwrap();
         let member = StoredMembership::joined(swarm.swarm, chain, vec!["/ip4/1.2.3.4/tcp/1".into(); 20]);
@@ -257,7 +250,7 @@ mod tests {
     #[test]
     fn a_ticket_names_swarm_issuer_and_a_bounded_time() {
         let (_dir, _paths, me) = home();
-        let swarm = StoredMembership::found(&me, NOW_S).unwrap();
+        let swarm = StoredMembership::found(&me, NOW_S);
         let ticket = new_ticket(&swarm, &me, vec!["/ip4/1.2.3.4/udp/1/quic-v1".into()], NOW_S, u64::MAX).unwrap();
         assert_eq!(ticket.to_string().parse::<Ticket>().unwrap(), ticket);
         assert_eq!((ticket.swarm, ticket.issuer), (swarm.swarm, me.peer()));

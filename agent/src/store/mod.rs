@@ -18,6 +18,8 @@ mod lock;
 mod machine;
 mod membership;
 mod running;
+#[cfg(test)]
+pub(crate) mod tiny_disk;
 
 pub use api_key::load_or_create_api_key;
 pub use database::{

@@ -8,6 +8,21 @@ use std::time::{Duration, Instant};
 /// How long an agent may take to answer or to end on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(30);
 
+/// An agent that talks on loopback only.
+pub(crate) const QUIETLY: [&str; 11] = [
+    "up",
+    "--set",
+    "api.port=0",
+    "--set",
+    "swarm.port=0",
+    "--set",
+    "swarm.listen=127.0.0.1",
+    "--set",
+    "swarm.mdns=false",
+    "--set",
+    "engine.backend=fake",
+];
+
 /// A home that is removed at the end of its test.
 pub(crate) struct Home {
     dir: tempfile::TempDir,
@@ -71,12 +86,10 @@ impl Home {
         Ended::of(child.wait_with_output().unwrap())
     }
 
-    /// Starts an agent with the fake engine and waits until it answers.
-    pub(crate) fn up(&self, arguments: &[&str]) -> Agent<'_> {
-        let quiet = ["up", "--api-port", "0", "--port", "0", "--listen", "127.0.0.1", "--no-mdns"];
-        let mut command = self.command(&quiet);
-        let child = command
-            .args(["--set", "engine.backend=fake"])
+    /// Starts an agent with the fake engine.
+    fn start(&self, arguments: &[&str]) -> Agent<'_> {
+        let child = self
+            .command(&QUIETLY)
             .args(arguments)
             .env("SSLKEYLOGFILE", self.path("tls-keys"))
             .stdin(Stdio::null())
@@ -84,7 +97,18 @@ impl Home {
             .stderr(std::fs::File::create(self.path("agent.log")).unwrap())
             .spawn()
             .unwrap();
-        let agent = Agent { home: self, child };
+        Agent { home: self, child }
+    }
+
+    /// Starts an agent that must refuse to run, and gives how it ended.
+    pub(crate) fn refused(&self, arguments: &[&str]) -> Ended {
+        let code = self.start(arguments).wait();
+        Ended { code, out: String::new(), err: std::fs::read_to_string(self.path("agent.log")).unwrap() }
+    }
+
+    /// Starts an agent with the fake engine and waits until it answers.
+    pub(crate) fn up(&self, arguments: &[&str]) -> Agent<'_> {
+        let agent = self.start(arguments);
         let deadline = Instant::now() + DEADLINE;
         while self.run(&["status"]).code != 0 {
             let log = std::fs::read_to_string(self.path("agent.log")).unwrap();

@@ -2,6 +2,8 @@
 //!
 //! All agents here use the fake engine, listen on loopback only and have a home of their own in a temporary directory.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
 mod cluster;
 mod home;
 mod lonely;

@@ -4,18 +4,18 @@ use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 use crate::exit;
-use crate::home::Home;
+use crate::home::{Home, QUIETLY};
 
 #[test]
 fn a_prompt_is_answered_on_stdout_and_explained_on_stderr() {
     let home = Home::new();
     let agent = home.up(&["--always-idle"]);
     agent.until("serving", |status| status["state"]["state"] == "serving" && !status["coordinator"].is_null());
-    let ended = home.run(&["run", "What is a peer?", "--max-tokens", "8", "--stats"]);
+    let ended = home.run(&["run", "What is a peer?", "--max-tokens", "8", "--temperature", "0", "--stats"]);
     ended.check(exit::FINE, &["answered by ", "(req-", "because E = ", "8 of answer"]);
     assert_eq!(ended.out.split_whitespace().count(), 8, "{}", ended.out);
     assert!(ended.out.ends_with('\n'));
-    let quiet = home.run_with(&["run", "-", "--max-tokens", "8", "--quiet"], "What is a peer?");
+    let quiet = home.run_with(&["run", "-", "--max-tokens", "8", "--temperature", "0", "--quiet"], "What is a peer?");
     quiet.check(exit::FINE, &[]);
     assert_eq!((quiet.out, quiet.err.as_str()), (ended.out, ""), "the same prompt by stdin is answered the same");
     let explained = home.run(&["explain"]);
@@ -90,13 +90,12 @@ fn tls_keys_are_never_written_where_the_environment_says() {
 #[test]
 fn a_detached_agent_answers_when_its_command_returns() {
     let home = Home::new();
-    let arguments = ["up", "--detach", "--api-port", "0", "--port", "0", "--listen", "127.0.0.1", "--no-mdns"];
-    let started = home.run(&[&arguments[..], &["--set", "engine.backend=fake"]].concat());
+    let started = home.run(&[&QUIETLY[..], &["--detach"]].concat());
     started.check(exit::FINE, &["the agent runs (pid "]);
     assert!(started.out.starts_with("http://127.0.0.1:") && started.out.ends_with("/v1\n"), "{}", started.out);
     home.run(&["status"]).check(exit::FINE, &[]);
     home.run(&["down"]).check(exit::FINE, &["the agent has stopped"]);
     home.run(&["status"]).check(exit::NO_AGENT, &[]);
-    let failed = home.run(&["up", "--detach", "--api-address", "192.0.2.1"]);
+    let failed = home.run(&[&QUIETLY[..], &["--detach", "--api-address", "192.0.2.1"]].concat());
     failed.check(exit::FAILED, &["the agent did not start", "192.0.2.1", "hint: its log is "]);
 }

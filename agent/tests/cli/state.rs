@@ -42,7 +42,7 @@ fn a_secret_that_others_can_read_stops_the_start() {
     for file in ["data/identity.json", "data/membership.json", "state/api-key"] {
         let path = home.path(&format!("home/{file}"));
         chmod(&path, 0o644);
-        home.run(&["up"]).check(exit::STATE, &[path.to_str().unwrap(), "other users", "chmod 600"]);
+        home.refused(&[]).check(exit::STATE, &[path.to_str().unwrap(), "other users", "chmod 600"]);
         chmod(&path, 0o600);
     }
 }
@@ -59,7 +59,7 @@ fn an_empty_or_damaged_secret_stops_the_start_and_is_left_alone() {
         let good = fs::read_to_string(&path).unwrap();
         for (text, says) in [("", "is empty"), ("{ nonsense", "is damaged")] {
             fs::write(&path, text).unwrap();
-            home.run(&["up"]).check(exit::STATE, &[path.to_str().unwrap(), says, "hint: ", advice]);
+            home.refused(&[]).check(exit::STATE, &[path.to_str().unwrap(), says, "hint: ", advice]);
             assert_eq!(fs::read_to_string(&path).unwrap(), text, "{file} was changed");
         }
         fs::write(&path, good).unwrap();
@@ -71,15 +71,18 @@ fn an_empty_or_damaged_secret_stops_the_start_and_is_left_alone() {
 fn a_damaged_database_stops_the_start_and_says_what_is_lost_without_it() {
     let home = used();
     let path = home.path("home/data/idlewild.db");
+    for companion in ["home/data/idlewild.db-wal", "home/data/idlewild.db-shm"] {
+        let _ = fs::remove_file(home.path(companion));
+    }
     fs::write(&path, "not a database at all, but a text that is long enough".repeat(100)).unwrap();
-    home.run(&["up"]).check(exit::STATE, &["damaged", "hint: move it away"]);
+    home.refused(&[]).check(exit::STATE, &["damaged", "hint: move it away"]);
 }
 
 #[test]
 fn two_agents_never_share_a_data_directory() {
     let home = Home::new();
     let _agent = home.up(&[]);
-    home.run(&["up"]).check(exit::STATE, &["another idlewild process (pid ", "hint: stop it first"]);
+    home.refused(&[]).check(exit::STATE, &["another idlewild process (pid ", "hint: stop it first"]);
     home.run(&["identity", "reset"]).check(exit::STATE, &["another idlewild process"]);
     home.run_with(&["join"], "x").check(exit::USAGE, &["not a ticket"]);
 }
@@ -89,7 +92,7 @@ fn a_copied_data_directory_is_refused_until_its_user_decides() {
     let (home, copy) = (used(), Home::new());
     let copied = std::process::Command::new("cp").arg("-a").arg(home.path("home")).arg(copy.path("")).status();
     assert!(copied.unwrap().success());
-    copy.run(&["up"]).check(exit::STATE, &["does not belong here", "identity reset", "identity keep"]);
+    copy.refused(&[]).check(exit::STATE, &["does not belong here", "identity reset", "identity keep"]);
     let original = home.run(&["identity", "show", "--json"]).json();
     let reset = copy.run(&["identity", "reset"]);
     reset.check(exit::FINE, &["a new identity", "hint: "]);
@@ -116,7 +119,7 @@ fn a_port_in_use_names_the_setting_that_moves_it() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
     let home = Home::new();
-    let ended = home.run(&["up", "--api-port", &port, "--port", "0", "--listen", "127.0.0.1", "--no-mdns"]);
+    let ended = home.refused(&["--set", &format!("api.port={port}")]);
     ended.check(exit::USAGE, &["in use", "api.port"]);
 }
 

@@ -137,9 +137,10 @@ impl Store {
         answer.recv_timeout(NOW_TIMEOUT).map_err(|_| StoreError::Overloaded)?.map_err(|e| explain(&self.path, e))
     }
 
-    /// Returns when everything that was asked before is on disk.
+    /// Returns when everything that was asked before is on disk and in the database's own file: right before the end of
+    /// a process, which may come before the thread has closed the file.
     pub async fn flush(&self) -> Result<(), StoreError> {
-        self.call(|_| Ok(())).await
+        self.call(|connection| connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))).await
     }
 }
 

@@ -9,6 +9,8 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::api::wire::ExplainReply;
+#[cfg(target_os = "linux")]
+use crate::store::tiny_disk::TinyDisk;
 
 fn database() -> (TempDir, PathBuf, Store) {
     let dir = tempfile::tempdir().unwrap();
@@ -245,46 +247,14 @@ fn the_file_and_its_companions_are_private() {
     }
 }
 
-/// A directory on a file system of one megabyte; none where this user may not mount one.
-#[cfg(target_os = "linux")]
-struct TinyDisk(TempDir);
-
-#[cfg(target_os = "linux")]
-impl TinyDisk {
-    fn mount() -> Option<Self> {
-        let dir = tempfile::tempdir().unwrap();
-        let mount = std::process::Command::new("mount")
-            .args(["-t", "tmpfs", "-o", "size=1m,mode=0700", "tmpfs"])
-            .arg(dir.path())
-            .stderr(std::process::Stdio::null())
-            .status();
-        mount.is_ok_and(|status| status.success()).then_some(Self(dir))
-    }
-
-    fn remount(&self, options: &str) {
-        let mount = std::process::Command::new("mount").args(["-o", options]).arg(self.0.path()).status();
-        assert!(mount.unwrap().success());
-    }
-}
-
-#[cfg(target_os = "linux")]
-impl Drop for TinyDisk {
-    fn drop(&mut self) {
-        let _ = std::process::Command::new("umount").arg("-l").arg(self.0.path()).status();
-    }
-}
-
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_full_disk_is_an_error_that_says_so_and_room_makes_it_work_again() {
-    let Some(disk) = TinyDisk::mount() else {
-        println!("SKIPPED: this user may not mount a tmpfs, so a full disk was not tried");
-        return;
-    };
-    let path = disk.0.path().join("idlewild.db");
+    let Some(disk) = TinyDisk::mount() else { return };
+    let path = disk.path().join("idlewild.db");
     let store = Store::open(&path).unwrap();
     store.record_request(&story(1, 1)).await.unwrap();
-    let ballast = disk.0.path().join("ballast");
+    let ballast = disk.path().join("ballast");
     let mut big = story(2, 2);
     big.error = Some("x".repeat(200_000));
     std::fs::write(&ballast, vec![0; 4 * 1024 * 1024]).unwrap_err();
@@ -298,19 +268,16 @@ async fn a_full_disk_is_an_error_that_says_so_and_room_makes_it_work_again() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_read_only_disk_is_an_error_that_says_so() {
-    let Some(disk) = TinyDisk::mount() else {
-        println!("SKIPPED: this user may not mount a tmpfs, so a read-only disk was not tried");
-        return;
-    };
-    let path = disk.0.path().join("idlewild.db");
+    let Some(disk) = TinyDisk::mount() else { return };
+    let path = disk.path().join("idlewild.db");
     drop(Store::open(&path).unwrap());
     // The thread closes the file a moment after the last handle is gone.
     let deadline = std::time::Instant::now() + Duration::from_secs(5);
-    while disk.0.path().join("idlewild.db-wal").exists() {
+    while disk.path().join("idlewild.db-wal").exists() {
         assert!(std::time::Instant::now() < deadline, "the database was not closed");
         thread::sleep(Duration::from_millis(5));
     }
-    disk.remount("remount,ro");
+    disk.make_read_only();
     let error = Store::open(&path).map(|_| ()).unwrap_err();
     assert!(matches!(error, StoreError::ReadOnly { .. }), "{error:?}");
 }
