@@ -78,11 +78,11 @@ impl Agent {
         api.parse().with_context(|| format!("API address {api}"))
     }
 
-    /// Returns once its API answers; fails if the process ends, or after the promised time.
+    /// Returns once its API takes requests; fails if the process ends, or after the promised time.
     pub fn wait_for_api(&self) -> Result<Duration> {
         eventually(API_WITHIN, "the API", || {
             ensure!(is_running(self.pid()), "the agent ended: {}", self.log_end()?);
-            Ok(self.api().is_ok() && self.client()?.get("/health").is_ok_and(|reply| reply.status == 200))
+            Ok(self.api().is_ok() && self.client()?.get("/ready").is_ok_and(|reply| reply.status == 200))
         })
     }
 
@@ -143,7 +143,11 @@ impl Agent {
 
     /// A ticket for one newcomer.
     pub fn invite(&self) -> Result<String> {
-        let reply = self.client()?.post("/idlewild/v1/invite", &json!({ "ttl_s": 600 }))?.successful()?;
+        let (reply, _) = within(API_WITHIN, "an address to invite to", || {
+            let reply = self.client()?.post("/idlewild/v1/invite", &json!({ "ttl_s": 600 }))?;
+            // 503: it does not listen yet, and says so.
+            if reply.status == 503 { Ok(None) } else { reply.successful().map(Some) }
+        })?;
         reply.json["ticket"].as_str().map(str::to_owned).context("no ticket")
     }
 
