@@ -311,7 +311,7 @@ fn check(bounds: Bounds, states_max: usize) {
 const STREAMS: Bounds = Bounds { network: Network::Streams, assignments: 2, questions: 2, trusts_any_epoch: false };
 
 /// What a test may take on two slow cores: some ten seconds.
-const MANY_STATES: usize = 1_500_000;
+const MANY_STATES: usize = 800_000;
 
 #[test]
 fn no_order_of_events_on_streams_breaks_the_log() {
