@@ -11,13 +11,8 @@ use std::time::Instant;
 use idlewild_protocol::PeerId;
 
 use crate::address::{Carrier, Place, Written};
+use crate::backoff::{Attempts, MIN_BACKOFF};
 use crate::book::MAX_PLACES;
-
-/// The first wait after a failure.
-const MIN_BACKOFF: Duration = Duration::from_millis(500);
-
-/// The longest.
-const MAX_BACKOFF: Duration = Duration::from_secs(30);
 
 /// How much later the peer with the greater id dials.
 const SECOND_DELAY: Duration = Duration::from_millis(1_500);
@@ -62,39 +57,6 @@ impl Have {
             Carrier::Quic => self.quic,
             Carrier::Tcp => self.tcp,
         }
-    }
-}
-
-/// One carrier's attempts.
-#[derive(Debug, Clone, Copy)]
-struct Attempts {
-    failures: u32,
-    next: Instant,
-    in_flight: bool,
-}
-
-impl Attempts {
-    fn at(next: Instant) -> Self {
-        Self { failures: 0, next, in_flight: false }
-    }
-
-    /// `spread` in 0..1 keeps peers that failed together from trying together.
-    fn failed(&mut self, now: Instant, spread: f64) {
-        let wait = MIN_BACKOFF.saturating_mul(1 << self.failures.min(6)).min(MAX_BACKOFF);
-        *self = Self {
-            failures: self.failures.saturating_add(1),
-            next: now + wait.mul_f64(0.8 + 0.4 * spread),
-            in_flight: false,
-        };
-    }
-
-    fn is_due(&self, now: Instant) -> bool {
-        !self.in_flight && now >= self.next
-    }
-
-    fn restart(&mut self, next: Instant) {
-        self.failures = 0;
-        self.next = next;
     }
 }
 
@@ -206,9 +168,8 @@ impl Dialing {
     /// A dial led to a connection with `peer`, which has yet to pass its hello.
     pub(crate) fn connected(&mut self, target: Target, carrier: Carrier, peer: PeerId, place: Place, now: Instant) {
         if let Some(attempts) = self.attempts(target, carrier) {
-            attempts.in_flight = false;
             // The next one is due only when this connection has had the time for a hello.
-            attempts.next = now + MAX_BACKOFF;
+            attempts.connected(now);
         }
         if let Target::Static(index) = target {
             self.learn(peer, place, false, now);
@@ -216,7 +177,7 @@ impl Dialing {
                 fixed.peer = Some(peer);
             }
             if let Some(attempts) = self.attempts(Target::Peer(peer), carrier) {
-                attempts.next = now + MAX_BACKOFF;
+                attempts.postpone(now);
             }
         }
     }
@@ -233,7 +194,7 @@ impl Dialing {
             let first = now + SECOND_DELAY;
             for (of, attempts) in Carrier::BOTH.into_iter().zip(&mut known.attempts) {
                 // The other carrier need not wait for what failed earlier: the peer is there now.
-                let next = if of == carrier { now } else { attempts.next.min(first) };
+                let next = if of == carrier { now } else { attempts.next().min(first) };
                 attempts.restart(next);
             }
         }
@@ -326,10 +287,10 @@ fn plan_dials(
 ) {
     for (carrier, attempts) in Carrier::BOTH.into_iter().zip(attempts) {
         if !have.has(carrier) && attempts.is_due(now) && steps.len() < MAX_DIALS {
-            attempts.in_flight = true;
+            attempts.begin();
             // A static address is dialled one place at a time: another one after each failure.
             let mut places = places.to_vec();
-            let turn = attempts.failures as usize % places.len().max(1);
+            let turn = attempts.failures() % places.len().max(1);
             places.rotate_left(turn);
             steps.push(Step::Dial { target, carrier, places });
         }
@@ -339,6 +300,7 @@ fn plan_dials(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backoff::MAX_BACKOFF;
 
     const ME: PeerId = PeerId([5; 32]);
     const GREATER: PeerId = PeerId([9; 32]);

@@ -22,8 +22,12 @@ const TICKET_WAIT: Duration = Duration::from_secs(2);
 /// What a member waits that came at a bad moment.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
 
-/// What a machine waits whose connection broke before the hello was done, and from which members came before.
-const MEMBER_WAIT: Duration = Duration::from_secs(2);
+/// What a machine waits whose connection broke before the hello was done, for the first time in a while, or from which
+/// members have come.
+const FIRST_WAIT: Duration = Duration::from_secs(2);
+
+/// How long a broken handshake is remembered after its wait.
+const STRIKE_MEMORY: Duration = Duration::from_mins(10);
 
 /// What a peer waits whose identity is here already.
 const CLONE_WAIT: Duration = Duration::from_secs(30);
@@ -95,11 +99,18 @@ impl Gate {
         }
     }
 
-    /// Somebody connected and got no further: a stranger, or a member whose connection broke.
+    /// Somebody connected and got no further: a stranger, or a member whose connection broke. The first time may be an
+    /// accident (who dials several of our addresses at once keeps one and drops the others), the second hardly is.
     pub(crate) fn broke(&mut self, remote: &Multiaddr, now: Instant) {
         let Some(key) = key_of(remote) else { return };
-        let wait = if self.good.contains_key(&key) { MEMBER_WAIT } else { STRANGER_WAIT };
-        self.addresses.insert(key, now + wait);
+        let waited = self.addresses.get(&key).copied().filter(|until| now < *until + STRIKE_MEMORY);
+        let until = match waited {
+            // Its handshakes that were under way at once count once.
+            Some(until) if now < until => until,
+            Some(_) if !self.good.contains_key(&key) => now + STRANGER_WAIT,
+            Some(_) | None => now + FIRST_WAIT,
+        };
+        self.addresses.insert(key, until);
         forget_some(&mut self.addresses, now);
     }
 
@@ -180,7 +191,7 @@ mod tests {
                 gate.broke(&remote, now);
             }
         }
-        assert_eq!(handshakes, 10);
+        assert_eq!(handshakes, 11, "one that may be an accident, and ten minutes");
     }
 
     #[test]
@@ -212,7 +223,9 @@ mod tests {
         assert_eq!(gate.check_peer(peer, now), Ok(()));
         assert_eq!(gate.check_incoming(&local, &remote, now), Ok(()));
         gate.broke(&remote, now);
-        assert_eq!(gate.check_incoming(&local, &remote, now + MEMBER_WAIT), Ok(()), "a member's broken handshake");
+        assert_eq!(gate.check_incoming(&local, &remote, now + FIRST_WAIT), Ok(()));
+        gate.broke(&remote, now + FIRST_WAIT);
+        assert_eq!(gate.check_incoming(&local, &remote, now + 2 * FIRST_WAIT), Ok(()), "a member's broken handshakes");
     }
 
     #[test]

@@ -15,6 +15,7 @@
 //! identify (it would tell strangers our addresses), and every decision about who should do what.
 
 mod address;
+mod backoff;
 mod behaviour;
 mod book;
 mod budget;

@@ -150,6 +150,7 @@ impl EventLoop {
             // It has its certificate and starts anew with it.
             Ok(Outcome::Newcomer(_)) => {
                 tracing::info!(peer = %of.peer, "a newcomer redeemed its ticket");
+                self.swarm.behaviour_mut().streams.gate.succeeded(of.peer, &of.remote, now);
                 // A member's machine from now on: the other dials of its joining, which break off, are no stranger's.
                 self.swarm.behaviour_mut().streams.gate.succeeded(of.peer, &of.remote, now);
                 self.give_up(of.connection);
