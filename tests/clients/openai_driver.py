@@ -52,12 +52,13 @@ def chat_streamed(whole):
     check("stream: one id", len({chunk.id for chunk in chunks}) == 1)
 
 
-def chat_helper():
-    with client.chat.completions.stream(model=MODEL, messages=QUESTION, max_tokens=16, temperature=0) as stream:
-        for _ in stream:
-            pass
-        final = stream.get_final_completion()
-    check("stream helper: a final answer", final.choices[0].message.content, final)
+def chat_helper(whole):
+    """The library's own reading of a stream, which checks more than the plain iterator does."""
+    with client.chat.completions.stream(model=MODEL, messages=QUESTION, max_tokens=24, temperature=0) as stream:
+        events = [event for event in stream if event.type == "content.delta"]
+        snapshot = stream.current_completion_snapshot
+    check("stream helper: deltas", "".join(event.delta for event in events) == whole, events)
+    check("stream helper: what they add up to", snapshot.choices[0].message.content == whole, snapshot)
 
 
 def sampled():
@@ -124,8 +125,9 @@ def closed_early():
 
 
 models()
-chat_streamed(chat_whole())
-chat_helper()
+answer = chat_whole()
+chat_streamed(answer)
+chat_helper(answer)
 sampled()
 completions()
 conversation()

@@ -37,7 +37,7 @@ fn requests_that_cannot_be_served_are_refused_with_the_reason() -> Verdict {
         refused(&post(json!({ "model": "gpt-9", "prompt": "x" }))?, 404, "model_not_found", FAKE_MODEL)?;
         let long = vec!["word"; 6000].join(" ");
         let too_long = post(json!({ "model": FAKE_MODEL, "prompt": long, "max_tokens": 10 }))?;
-        refused(&too_long, 400, "context_length_exceeded", "4096")?;
+        refused(&too_long, 400, "context_length_exceeded", "context")?;
         refused(
             &post(json!({ "model": FAKE_MODEL, "prompt": "x", "temperature": 9 }))?,
             400,

@@ -250,3 +250,14 @@ fn what_dead_test_processes_left_is_swept_with_its_processes() -> Verdict {
         Ok(())
     })
 }
+
+/// Said once for all tests, and shown even though this one passes.
+#[test]
+fn network_namespaces_are_allowed_here_or_it_is_said_that_they_are_not() -> Verdict {
+    in_lab(|lab| {
+        use std::io::Write;
+        let (_, hosts) = lab.home(&["a"])?;
+        writeln!(std::io::stderr(), "network namespaces are allowed here: {} was made", hosts[0].address())?;
+        Ok(())
+    })
+}

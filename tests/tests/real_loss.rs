@@ -8,14 +8,17 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use idlewild_tests::agent::FOUND_WITHIN;
+use idlewild_tests::agent::{FOUND_WITHIN, Status};
 use idlewild_tests::lab::real_model;
-use idlewild_tests::{Answer, Cluster, Lab, REAL_MODEL, Signal, Verdict, completion, in_lab};
+use idlewild_tests::{Agent, Answer, Cluster, Lab, REAL_MODEL, Signal, Verdict, completion, in_lab};
 
 /// What is asked: counting goes on with wide margins.
 const PROMPT: &str = "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30";
 
 const TOKENS: u32 = 200;
+
+/// Answers that are begun to have both workers loaded.
+const MOST_BEGUN: usize = 8;
 
 /// Tokens after which the worker is lost.
 const AT_TOKENS: [usize; 4] = [0, 1, 40, 199];
@@ -40,8 +43,7 @@ fn trio(lab: &Lab, model: &Path) -> Result<Cluster> {
             return Ok(launch.busy());
         }
         launch.import(model, REAL_MODEL)?;
-        launch.owner("away")?;
-        Ok(launch.scripted())
+        Ok(launch)
     })?;
     for worker in &cluster.0[1..] {
         cluster.0[0].until_serving(worker.peer()?, FOUND_WITHIN)?;
@@ -113,22 +115,31 @@ fn lose(cluster: &mut Cluster, loss: Loss, at: usize) -> Result<Answer> {
     Ok(answer)
 }
 
-/// Has the model loaded on both workers: a pause must not hide the time that loading takes.
+/// Has the model loaded on both workers: a pause must not hide the time that loading takes. Long answers are begun until
+/// the second worker is worth its loading, and then dropped.
 fn warm(cluster: &Cluster) -> Result<()> {
-    for (one, other) in [(1, 2), (2, 1)] {
-        let (one, other) = (&cluster.0[one], &cluster.0[other]);
-        cluster.0[0].until_serving(one.peer()?, Duration::from_secs(30))?;
-        if one.status()?.engine.phase == "ready" {
-            continue;
+    let is_ready = |agent: &Agent| Ok::<_, anyhow::Error>(agent.status()?.engine.model.is_some());
+    let mut begun = Vec::new();
+    for worker in &cluster.0[1..] {
+        cluster.0[0].until_serving(worker.peer()?, Duration::from_secs(30))?;
+    }
+    for number in 0..MOST_BEGUN {
+        if is_ready(&cluster.0[1])? && is_ready(&cluster.0[2])? {
+            break;
         }
-        other.owner("present")?;
-        let id = other.peer()?;
-        let is_away = |status: &idlewild_tests::agent::Status| (!status.of(id)?.is_serving()).then_some(());
-        cluster.0[0].until(FOUND_WITHIN, "the other's owner is there", is_away)?;
-        let answer = cluster.0[0].answer(&completion(REAL_MODEL, "warm", 2))?;
-        ensure!(answer.worker.as_deref() == Some(one.peer()?), "{answer:?}");
-        other.owner("away")?;
-        cluster.0[0].until_serving(id, FOUND_WITHIN)?;
+        let mut stream = cluster.0[0].ask(&completion(REAL_MODEL, &format!("Story {number}."), 1000))?;
+        stream.read_pieces(1)?;
+        begun.push(stream);
+    }
+    drop(begun);
+    for worker in &cluster.0[1..] {
+        ensure!(is_ready(worker)?, "not loaded: {:?}", worker.status()?.engine);
+        worker.until(Duration::from_secs(5), "an idle engine", |status| (status.engine.running == 0).then_some(()))?;
+        let loaded = |status: &Status| {
+            let models = &status.of(worker.peer().ok()?)?.models;
+            models.iter().any(|model| model["loaded"] == true && model["running"] == 0).then_some(())
+        };
+        cluster.0[0].until(FOUND_WITHIN, "a digest that says loaded and idle", loaded)?;
     }
     Ok(())
 }

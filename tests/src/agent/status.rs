@@ -48,6 +48,8 @@ pub struct Engine {
     pub phase: String,
     /// Its process.
     pub pid: Option<u32>,
+    /// The loaded model.
+    pub model: Option<String>,
     /// Requests that run in it.
     pub running: u16,
     /// Requests that wait for it.
