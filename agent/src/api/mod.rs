@@ -15,6 +15,7 @@ mod control;
 mod error;
 mod guard;
 mod health;
+mod listener;
 mod openai;
 #[cfg(test)]
 mod tests;
@@ -30,6 +31,8 @@ use tokio::net::TcpListener;
 
 pub use error::ApiError;
 pub use guard::{ApiKey, EmptyKey, Hosts};
+
+use listener::BoundedListener;
 
 use crate::driver::Desk;
 use crate::origin::Origins;
@@ -81,5 +84,5 @@ pub async fn serve(
     api: Api,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<()> {
-    axum::serve(listener, router(api)).with_graceful_shutdown(stop).await
+    axum::serve(BoundedListener::new(listener), router(api)).with_graceful_shutdown(stop).await
 }

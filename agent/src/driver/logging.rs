@@ -1,5 +1,7 @@
 //! Logs to stderr: text for people, JSON for machines.
 
+use std::io::IsTerminal;
+
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
@@ -27,7 +29,8 @@ pub fn start_logging(settings: &LogSettings) -> Result<(), LogError> {
     let filter = EnvFilter::try_new(&settings.level)
         .map_err(|error| LogError::Level { level: settings.level.clone(), why: error.to_string() })?;
     let registry = tracing_subscriber::registry().with(filter);
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let is_terminal = std::io::stderr().is_terminal();
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(is_terminal);
     match settings.format {
         LogFormat::Text => registry.with(lines).try_init(),
         LogFormat::Json => registry.with(lines.json()).try_init(),

@@ -152,6 +152,7 @@ impl Job<'_> {
 /// elsewhere.
 async fn submit(worker: &Worker, job: EngineJob) -> Result<EngineStream, JobFailure> {
     let file = worker.models.file(job.model).await.map_err(JobFailure::Model)?;
+    worker.loads.job_begins(job.model);
     let was_verified = file.verify;
     worker.engine.load(file).await.map_err(|error| failure_of(&error))?;
     if was_verified {

@@ -55,6 +55,9 @@ struct Shown {
 struct Memory {
     /// Bounded by the models on disk.
     shown: BTreeMap<ModelId, Shown>,
+    /// When models were last asked for, counted in jobs. Bounded as above: jobs for other models do not come this far.
+    used: BTreeMap<ModelId, u64>,
+    jobs: u64,
     job_s: f32,
 }
 
@@ -76,7 +79,7 @@ impl Loads {
             load_ms: record.load_ms,
         };
         let shown = records.iter().map(|record| (record.model, recalled(record))).collect();
-        Self { guess, memory: Mutex::new(Memory { shown, job_s: JOB_S }) }
+        Self { guess, memory: Mutex::new(Memory { shown, used: BTreeMap::new(), jobs: 0, job_s: JOB_S }) }
     }
 
     /// What was measured of one model, for later runs.
@@ -96,13 +99,21 @@ impl Loads {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// A job for this model begins.
+    pub(super) fn job_begins(&self, model: ModelId) {
+        let mut memory = self.memory();
+        memory.jobs += 1;
+        let at = memory.jobs;
+        memory.used.insert(model, at);
+    }
+
     /// A job has ended.
     pub(super) fn job_took(&self, took: Duration) {
         let mut memory = self.memory();
         memory.job_s += JOB_WEIGHT * (took.as_secs_f32() - memory.job_s);
     }
 
-    /// One line a model, the loaded one first, no more than a digest holds.
+    /// One line a model: the loaded one, then those asked for last; no more than a digest holds.
     pub(super) fn of(&self, engine: &EngineStats, models: &[ModelInfo]) -> Vec<ModelLoad> {
         let mut memory = self.memory();
         if let Some(loaded) = engine.model.as_ref().filter(|_| engine.decode_tps > 0.0) {
@@ -116,7 +127,7 @@ impl Loads {
             memory.shown.insert(loaded.id, shown);
         }
         let mut loads: Vec<ModelLoad> = models.iter().map(|model| self.one(engine, model, &memory)).collect();
-        loads.sort_by_key(|load| !load.loaded);
+        loads.sort_by_key(|load| (!load.loaded, std::cmp::Reverse(memory.used.get(&load.model).copied())));
         loads.truncate(MAX_MODELS_PER_DIGEST);
         loads
     }
@@ -228,6 +239,18 @@ mod tests {
         let next = Loads::new(GUESS, &[record]).of(&EngineStats::default(), &[model(1), model(2)]);
         assert_eq!([next[0].decode_tps, next[1].decode_tps], [50.0, 80.0]);
         assert_eq!((next[0].queue_wait_ms, next[0].kv_bytes_per_token), (700, 23_053));
+    }
+
+    #[test]
+    fn of_many_models_the_last_used_are_told_of() {
+        let memory = Loads::new(GUESS, &[]);
+        let models: Vec<ModelInfo> = (1..=6).map(model).collect();
+        for used in [6, 5] {
+            memory.job_begins(ModelId([used; 32]));
+        }
+        let ready = EngineStats { model: Some(loaded(4)), decode_tps: 50.0, ..EngineStats::default() };
+        let told: Vec<u8> = memory.of(&ready, &models).iter().map(|load| load.model.0[0]).collect();
+        assert_eq!(told, [4, 5, 6, 1]);
     }
 
     #[test]
