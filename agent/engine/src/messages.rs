@@ -64,3 +64,73 @@ impl ChildStats {
         Self { decode_tps: other.decode_tps, prefill_tps: other.prefill_tps, ..self }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use idlewild_protocol::{DecodeError, FinishReason, JobFailure, JobInput, ModelId, Sampling, TokenId};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::FakeRates;
+
+    fn commands() -> Vec<EngineCommand> {
+        let limits = Limits { threads: 2, slots: 4, context_tokens: 4096, kv_tokens: 16_384 };
+        let rates = FakeRates { prefill_tps: 100.0, decode_tps: f32::INFINITY, load_ms: 3 };
+        let id = SequenceId(u64::MAX);
+        let input = JobInput::Tokens { prompt: vec![TokenId(1), TokenId(49_151)], generated: vec![TokenId(7)] };
+        let model = ModelId([9; 32]);
+        let job =
+            EngineJob { model, input, sampling: Sampling::default(), max_tokens: 9, stop: vec!["\u{e9}".to_owned()] };
+        vec![
+            EngineCommand::Configure { backend: Backend::Llama, limits },
+            EngineCommand::Configure { backend: Backend::Fake(rates), limits },
+            EngineCommand::Load(ModelFile { path: "/m/a.gguf".into(), id: model, verify: true, name: "a".to_owned() }),
+            EngineCommand::Unload,
+            EngineCommand::Submit { id, job },
+            EngineCommand::Cancel(id),
+        ]
+    }
+
+    fn events() -> Vec<EngineEvent> {
+        let of = |event| EngineEvent::Sequence { id: SequenceId(3), event };
+        vec![
+            EngineEvent::LoadFailed(LoadFailure::Refused("why".to_owned())),
+            of(SequenceEvent::Accepted { prompt: vec![TokenId(5); 300] }),
+            of(SequenceEvent::Prefilled { done: 1, total: 2 }),
+            of(SequenceEvent::Token { index: 0, id: TokenId(70_000), text: " a".to_owned() }),
+            of(SequenceEvent::Finished { reason: FinishReason::Stop, text: String::new() }),
+            of(SequenceEvent::Failed(JobFailure::PromptTooLong { prompt_tokens: 9, context_tokens: 8 })),
+            EngineEvent::Stats(ChildStats { running: 1, decode_tps: 1.5, ..ChildStats::default() }),
+        ]
+    }
+
+    #[test]
+    fn messages_come_back_as_they_were() {
+        for command in commands() {
+            assert_eq!(EngineCommand::from_bytes(&command.to_bytes().unwrap()), Ok(command));
+        }
+        for event in events() {
+            assert_eq!(EngineEvent::from_bytes(&event.to_bytes().unwrap()), Ok(event));
+        }
+    }
+
+    #[test]
+    fn a_message_that_is_cut_short_or_followed_by_more_is_refused() {
+        for event in events() {
+            let mut bytes = event.to_bytes().unwrap();
+            for length in 0..bytes.len() {
+                assert!(EngineEvent::from_bytes(&bytes[..length]).is_err(), "{event:?} cut to {length}");
+            }
+            bytes.push(0);
+            assert_eq!(EngineEvent::from_bytes(&bytes), Err(DecodeError::Trailing(1)), "{event:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_a_reader_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = EngineCommand::from_bytes(&bytes);
+            let _ = EngineEvent::from_bytes(&bytes);
+        }
+    }
+}

@@ -115,7 +115,6 @@ impl Supervisor {
         loop {
             let restart_at = self.restart_at;
             let wake = tokio::select! {
-                biased;
                 id = self.streams.cancelled() => Wake::Cancelled(id),
                 event = next_event(&mut self.link) => Wake::Link(event),
                 request = requests.recv() => request.map_or(Wake::NoHandles, Wake::Request),
