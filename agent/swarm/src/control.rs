@@ -84,7 +84,7 @@ impl Conversation {
         drop(self.events.send(SwarmEvent::Connected { peer, role, boot }).await);
         self.presence.told.cancel();
         tracing::info!(%peer, boot = boot.0, ?role, "peer connected");
-        let (reader, writer) = framed(stream);
+        let (mut reader, writer) = framed(stream);
         let (urgent, urgent_queue) = mpsc::channel(URGENT_QUEUE);
         let writing = tokio::spawn(write(writer, urgent_queue, queue, Arc::clone(&self.shared)));
         let mut talk = Talk {
@@ -93,13 +93,18 @@ impl Conversation {
             urgent,
             goodbye: None,
             provers: Vec::new(),
+            leaving: false,
         };
-        let why = talk.run(reader, orders).await;
+        let why = talk.run(&mut reader, orders).await;
+        let leaving = talk.leaving;
         drop(talk);
         // The writer ends with its urgent queue; what it cannot write in time is lost with the stream.
         let stop = writing.abort_handle();
         if timeout(CLOSE_LIMIT, writing).await.is_err() {
             stop.abort();
+        }
+        if leaving {
+            wait_for_end(&mut reader).await;
         }
         why
     }
@@ -124,10 +129,16 @@ struct Talk<'a> {
     /// The peer's, and until when a closing connection is its end.
     goodbye: Option<(DepartureCause, Instant)>,
     provers: Vec<oneshot::Sender<()>>,
+    /// We said goodbye.
+    leaving: bool,
 }
 
 impl Talk<'_> {
-    async fn run(&mut self, mut reader: FrameReader<ReadHalf<Stream>>, mut orders: mpsc::Receiver<Order>) -> Departure {
+    async fn run(
+        &mut self,
+        reader: &mut FrameReader<ReadHalf<Stream>>,
+        mut orders: mpsc::Receiver<Order>,
+    ) -> Departure {
         let mut counted = 0;
         loop {
             if let Some(why) = self.beat() {
@@ -146,6 +157,7 @@ impl Talk<'_> {
                 order = orders.recv() => match order {
                     Some(Order::Leave { cause, notice_ms }) => {
                         self.say(&ControlMessage::Goodbye { cause, notice_ms });
+                        self.leaving = true;
                         return Departure::Closed;
                     }
                     Some(Order::Suspect) => self.heartbeat.suspect(Instant::now(), None),
@@ -237,6 +249,14 @@ impl Talk<'_> {
             Some(_) | None => otherwise,
         }
     }
+}
+
+/// The peer ends its stream when it has read ours to the end, goodbye included. Closing the connection before that would
+/// overtake what is still on its way.
+async fn wait_for_end(reader: &mut FrameReader<ReadHalf<Stream>>) {
+    let end = async { while reader.next::<ControlMessage>().await.is_ok() {} };
+    // A peer that does not answer in time will learn of our departure without the goodbye.
+    drop(timeout(CLOSE_LIMIT, end).await);
 }
 
 /// Writes to the stream, urgent frames first, until the urgent queue ends or the stream breaks.

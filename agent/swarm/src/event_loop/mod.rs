@@ -53,7 +53,7 @@ const REPORT_QUEUE: usize = 1024;
 const CLOSE_LIMIT: Duration = Duration::from_millis(500);
 
 /// How long goodbyes may take to be written.
-const GOODBYE_LIMIT: Duration = Duration::from_millis(400);
+const GOODBYE_LIMIT: Duration = Duration::from_millis(700);
 
 /// What tasks tell the event loop.
 #[derive(Debug)]
