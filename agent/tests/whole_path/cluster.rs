@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use idlewild::api::wire::{ExplainReply, StatusReply};
+use idlewild::api::wire::{ExplainReply, PeerReply, StatusReply};
 use idlewild::config::{Backend, Config, Layer, OwnerChoice, Paths};
 use idlewild::driver::{EnginePlace, Launch, run_until};
 use idlewild::store::{
@@ -55,8 +55,8 @@ pub(crate) const ORIGIN: Nature = Nature { owner: OwnerChoice::Unattended, ..WOR
 pub(crate) const SCRIPTED: Nature = Nature { owner: OwnerChoice::Scripted, ..WORKER };
 
 impl Agent {
-    /// An agent of the swarm of `founder` (a new one where none is given), started and ready.
-    pub(crate) async fn start(nature: Nature, founder: Option<&Self>) -> Self {
+    /// An agent, started and ready, that knows the addresses of `others`, in the swarm of the first of them (or a new one).
+    pub(crate) async fn start(nature: Nature, others: &[&Self]) -> Self {
         let home = tempfile::tempdir().unwrap();
         let paths = Paths::under(home.path());
         paths.create().unwrap();
@@ -70,11 +70,13 @@ impl Agent {
         config.engine.fake_decode_tps = nature.decode_tps;
         config.engine.context_tokens = nature.context_tokens;
         config.owner.source = nature.owner;
-        if let Some(founder) = founder {
+        if let Some(founder) = others.first() {
             let membership = founder.membership();
             let chain = membership.issue(&founder.seed, seed.peer(), unix_s()).unwrap();
             StoredMembership::joined(membership.swarm, chain, Vec::new()).save(&paths).unwrap();
-            config.swarm.peers = founder.status().await.listeners;
+        }
+        for other in others {
+            config.swarm.peers.extend(other.status().await.listeners);
         }
         let peer = seed.peer();
         let client = Client::builder().no_proxy().build().unwrap();
@@ -172,11 +174,12 @@ impl Agent {
         .await;
     }
 
-    /// Waits until it sees `other` take work.
+    /// Waits until it is connected to `other` and sees it take work.
     pub(crate) async fn sees_serving(&self, other: &Self) {
         eventually("it sees the other serve", || async {
             let status = self.status().await;
-            status.peers.iter().any(|p| p.peer == other.peer && p.state == Some(PeerState::Serving)).then_some(())
+            let serves = |p: &PeerReply| p.peer == other.peer && p.connected && p.state == Some(PeerState::Serving);
+            status.peers.iter().any(serves).then_some(())
         })
         .await;
     }

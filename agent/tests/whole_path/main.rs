@@ -6,7 +6,7 @@ mod stream;
 
 use std::time::{Duration, Instant};
 
-use idlewild_protocol::{DepartureCause, FinishReason};
+use idlewild_protocol::{DepartureCause, FinishReason, PeerId};
 use serde_json::{Value, json};
 
 use cluster::{Agent, Nature, ORIGIN, SCRIPTED, WORKER, eventually};
@@ -14,9 +14,9 @@ use stream::{Answer, End};
 
 /// An origin that does not work, and two workers, all acquainted.
 async fn origin_and_two(nature: Nature) -> (Agent, Agent, Agent) {
-    let origin = Agent::start(ORIGIN, None).await;
-    let one = Agent::start(nature, Some(&origin)).await;
-    let two = Agent::start(nature, Some(&origin)).await;
+    let origin = Agent::start(ORIGIN, &[]).await;
+    let one = Agent::start(nature, &[&origin]).await;
+    let two = Agent::start(nature, &[&origin, &one]).await;
     for worker in [&one, &two] {
         worker.owner("away");
         for peer in [&origin, &one, &two].into_iter().filter(|peer| peer.peer != worker.peer) {
@@ -34,8 +34,8 @@ fn runner<'a>(answer: &Answer, one: &'a mut Agent, two: &'a mut Agent) -> (&'a m
 
 #[tokio::test]
 async fn a_request_at_a_peer_that_does_not_work_runs_at_one_that_does() {
-    let a = Agent::start(ORIGIN, None).await;
-    let b = Agent::start(WORKER, Some(&a)).await;
+    let a = Agent::start(ORIGIN, &[]).await;
+    let b = Agent::start(WORKER, &[&a]).await;
     a.sees(&[&b]).await;
     a.sees_serving(&b).await;
     let response = a.chat(20, json!({})).await;
@@ -102,8 +102,8 @@ async fn an_answer_moves_when_the_worker_s_owner_returns_or_its_agent_stops() {
 
 #[tokio::test]
 async fn a_client_that_goes_away_frees_the_engine_of_another_peer_within_a_second() {
-    let a = Agent::start(ORIGIN, None).await;
-    let b = Agent::start(WORKER, Some(&a)).await;
+    let a = Agent::start(ORIGIN, &[]).await;
+    let b = Agent::start(WORKER, &[&a]).await;
     a.sees_serving(&b).await;
     let mut answer = Answer::of(a.chat(2000, json!({ "stream": true })).await);
     answer.read(5).await;
@@ -116,8 +116,8 @@ async fn a_client_that_goes_away_frees_the_engine_of_another_peer_within_a_secon
 
 #[tokio::test]
 async fn a_request_that_nobody_can_take_fails_within_two_seconds_and_says_why() {
-    let a = Agent::start(ORIGIN, None).await;
-    let b = Agent::start(ORIGIN, Some(&a)).await;
+    let a = Agent::start(ORIGIN, &[]).await;
+    let b = Agent::start(ORIGIN, &[&a]).await;
     a.sees(&[&b]).await;
     for stream in [true, false] {
         let asked = Instant::now();
@@ -135,7 +135,7 @@ async fn a_request_that_nobody_can_take_fails_within_two_seconds_and_says_why() 
 
 #[tokio::test]
 async fn a_prompt_longer_than_any_context_is_the_client_s_error() {
-    let a = Agent::start(Nature { context_tokens: 64, ..WORKER }, None).await;
+    let a = Agent::start(Nature { context_tokens: 64, ..WORKER }, &[]).await;
     let long = "word ".repeat(500);
     let response = a.chat(5, json!({ "messages": [{ "role": "user", "content": long }] })).await;
     assert_eq!(response.status(), 400);
@@ -145,34 +145,50 @@ async fn a_prompt_longer_than_any_context_is_the_client_s_error() {
 
 #[tokio::test]
 async fn a_killed_coordinator_is_replaced_within_three_seconds_and_disturbs_no_stream() {
-    let origin = Agent::start(ORIGIN, None).await;
-    // Slow, so that it leads (its session is expected to last, the origin's is none) and never works.
-    let mut leader = Agent::start(Nature { decode_tps: 1.0, ..WORKER }, Some(&origin)).await;
-    eventually("the slow one leads", || async {
-        origin.status().await.coordinator.filter(|now| now.leader == leader.peer).map(drop)
-    })
-    .await;
-    let worker = Agent::start(WORKER, Some(&origin)).await;
-    // The leader places.
-    leader.sees_serving(&worker).await;
+    let first = Agent::start(SCRIPTED, &[]).await;
+    let second = Agent::start(SCRIPTED, &[&first]).await;
+    let third = Agent::start(SCRIPTED, &[&first, &second]).await;
+    let mut agents = vec![first, second, third];
+    let leader = agreed_leader(&agents).await;
+    // Whoever leads does nothing else; of the others one asks and one works.
+    let at = agents.iter().position(|agent| agent.peer == leader).unwrap();
+    let mut leader = agents.swap_remove(at);
+    let (origin, worker) = (&agents[0], &agents[1]);
+    worker.owner("away");
+    for peer in [&leader, origin] {
+        peer.sees_serving(worker).await;
+    }
     let mut answer = Answer::of(origin.chat(400, json!({ "stream": true })).await);
-    assert_eq!(answer.worker, worker.peer.to_string());
     answer.read(5).await;
+    let placed = &origin.explain(&answer.request).await.assignments[0];
+    assert_eq!((placed.decided_by, placed.worker), (leader.peer, worker.peer));
     leader.kill();
     let killed = Instant::now();
-    eventually("another leads", || async {
-        origin.status().await.coordinator.filter(|now| now.leader != leader.peer).map(drop)
-    })
-    .await;
+    let next = agreed_leader(&agents).await;
     assert!(killed.elapsed() < Duration::from_secs(3), "{:?}", killed.elapsed());
+    assert_ne!(next, leader.peer);
     assert_eq!(answer.finish().await, End::Finished("length".to_owned()));
     assert_eq!(origin.explain(&answer.request).await.assignments.len(), 1);
 }
 
+/// Waits until all agree who leads, one of them.
+async fn agreed_leader(agents: &[Agent]) -> PeerId {
+    eventually("all agree who leads", || async {
+        let mut leaders = Vec::new();
+        for agent in agents {
+            leaders.push(agent.status().await.coordinator?.leader);
+        }
+        let one = leaders[0];
+        let is_agreed = leaders.iter().all(|leader| *leader == one) && agents.iter().any(|agent| agent.peer == one);
+        is_agreed.then_some(one)
+    })
+    .await
+}
+
 #[tokio::test]
 async fn a_restarted_agent_is_another_boot_and_remembers_its_requests() {
-    let mut a = Agent::start(WORKER, None).await;
-    let b = Agent::start(ORIGIN, Some(&a)).await;
+    let mut a = Agent::start(WORKER, &[]).await;
+    let b = Agent::start(ORIGIN, &[&a]).await;
     b.sees_serving(&a).await;
     let response = a.chat(5, json!({})).await;
     let request = response.headers()["x-idlewild-request"].to_str().unwrap().to_owned();
