@@ -42,7 +42,11 @@ pub struct EngineConfig {
     pub arguments: Vec<String>,
     /// What computes.
     pub backend: Backend,
-    /// Threads that compute; 0 is as many as there are cores.
+    /// Threads that compute; 0 is one fewer than there are cores, at least one.
+    ///
+    /// llama.cpp's threads wait for each other by spinning, some hundred times a token. Where one of them does not get a
+    /// core, the others burn theirs: two threads on two cores beside one busy program decoded 3 tokens a second, one
+    /// thread 66. So a core is left to the owner's programs, and more threads than free cores are never worth it.
     pub threads: u16,
     /// Sequences that run at once (1 to [`MAX_SLOTS`]; other values are clamped).
     pub slots: u16,
@@ -55,15 +59,19 @@ pub struct EngineConfig {
 impl EngineConfig {
     /// The part that the child is told.
     pub(crate) fn limits(&self) -> Limits {
-        let cores = std::thread::available_parallelism().map_or(1, |n| u16::try_from(n.get()).unwrap_or(u16::MAX));
         let context_tokens = self.context_tokens.max(MIN_CONTEXT_TOKENS);
         Limits {
-            threads: if self.threads == 0 { cores } else { self.threads },
+            threads: if self.threads == 0 { spare_cores() } else { self.threads },
             slots: self.slots.clamp(1, MAX_SLOTS),
             context_tokens,
             kv_tokens: self.kv_tokens.max(context_tokens),
         }
     }
+}
+
+fn spare_cores() -> u16 {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    u16::try_from(cores.saturating_sub(1).max(1)).unwrap_or(u16::MAX)
 }
 
 /// A context shorter than this holds no chat template and answer.
@@ -90,4 +98,41 @@ pub struct ModelFile {
     pub verify: bool,
     /// What people call it.
     pub name: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(threads: u16, slots: u16, context_tokens: u32, kv_tokens: u32) -> EngineConfig {
+        EngineConfig {
+            program: PathBuf::new(),
+            arguments: Vec::new(),
+            backend: Backend::Llama,
+            threads,
+            slots,
+            context_tokens,
+            kv_tokens,
+        }
+    }
+
+    #[test]
+    fn limits_are_brought_into_range() {
+        let cases = [
+            (config(3, 4, 2048, 8192), (3, 4, 2048, 8192)),
+            (config(3, 0, 10, 0), (3, 1, MIN_CONTEXT_TOKENS, MIN_CONTEXT_TOKENS)),
+            (config(3, 1000, 2048, 100), (3, MAX_SLOTS, 2048, 2048)),
+        ];
+        for (config, expected) in cases {
+            let Limits { threads, slots, context_tokens, kv_tokens } = config.limits();
+            assert_eq!((threads, slots, context_tokens, kv_tokens), expected, "{config:?}");
+        }
+    }
+
+    #[test]
+    fn a_core_is_left_to_the_owner() {
+        let cores = std::thread::available_parallelism().unwrap().get();
+        let threads = usize::from(config(0, 1, 100, 100).limits().threads);
+        assert!(threads >= 1 && (threads < cores || cores == 1), "{threads} of {cores}");
+    }
 }
