@@ -58,6 +58,9 @@ impl<'a> Question<'a> {
         let Some(model) = digest.models.iter().find(|m| m.model == self.request.model) else {
             return Err(Unfit::NoModel);
         };
+        if !Room::Scant.is_in(model, 0, &self.work()) {
+            return Err(Unfit::ContextTooLong);
+        }
         if self.request.excluded.contains(&peer) {
             return Err(Unfit::JustFailed);
         }

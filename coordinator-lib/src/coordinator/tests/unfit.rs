@@ -68,6 +68,12 @@ fn what_will_not_change_is_said_before_what_may() {
     let excluded = PlaceRequest { excluded: vec![peer(2)], ..request(1) };
     let reply = place(&view_of(&[digest(1, model()), busy_without]), &excluded);
     assert_eq!(why_not(&reply, 2), Some(Unfit::NoModel));
+    let short = ModelLoad { context_tokens: 100, ..model() };
+    let busy_and_short = Digest { state: PeerState::Busy, ..digest(2, short) };
+    assert_eq!(
+        why_not(&place(&view_of(&[digest(1, model()), busy_and_short]), &excluded), 2),
+        Some(Unfit::ContextTooLong)
+    );
 }
 
 #[test]
