@@ -37,7 +37,7 @@ fn an_engine_killed_twenty_times_comes_back_each_time_and_costs_little() -> Verd
             short(&agent)?;
         }
         ensure!(agent.status()?.engine.restarts >= KILLS, "it counts them: {:?}", agent.status()?.engine);
-        let used = cpu_time(agent.pid())? - used;
+        let used = cpu_time(agent.pid())?.saturating_sub(used);
         let share = used.as_secs_f64() / started.elapsed().as_secs_f64();
         ensure!(share < 5.0 * IDLE_SHARE_MAX, "{share:.3} of a core while answering and restarting");
         ensure!(agent.log()?.len() - logged < LOG_BYTES_MAX, "{} bytes of log", agent.log()?.len() - logged);
@@ -58,9 +58,9 @@ fn an_engine_that_dies_whenever_it_lives_is_tried_less_and_less_and_waiting_cost
         }
         // Pauses of 0.2, 0.4, 0.8, 1.6 and 3.2 s leave room for six lives in eight seconds.
         ensure!((3..=9).contains(&kills), "{kills} engines in 8 s");
-        let share = (cpu_time(agent.pid())? - used).as_secs_f64() / started.elapsed().as_secs_f64();
+        let share = cpu_time(agent.pid())?.saturating_sub(used).as_secs_f64() / started.elapsed().as_secs_f64();
         ensure!(share < IDLE_SHARE_MAX, "{share:.3} of a core while waiting");
-        let (_, took) = agent.until(Duration::from_secs(20), "the engine, left alone", |status| {
+        let ((), took) = agent.until(Duration::from_secs(20), "the engine, left alone", |status| {
             (status.engine.phase == "ready" || status.engine.phase == "absent").then_some(())
         })?;
         ensure!(agent.is_running(), "the agent survived, {took:?}");

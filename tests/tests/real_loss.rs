@@ -91,9 +91,9 @@ fn lose(cluster: &mut Cluster, loss: Loss, at: usize) -> Result<Answer> {
     let reader = thread::spawn(move || stream.finish()?.whole());
     let lost = Instant::now();
     if loss.signal == Signal::KILL {
-        cluster.0[worker].kill()?
+        cluster.0[worker].kill()?;
     } else {
-        cluster.0[worker].signal(loss.signal)?
+        cluster.0[worker].signal(loss.signal)?;
     }
     let answer = reader.join().map_err(|_| anyhow::anyhow!("a reader panicked"))??;
 

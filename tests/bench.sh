@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# What the agent costs over the bare engine, and what it costs while nobody asks anything. Needs root (network namespaces)
+# and a machine with nothing else to do.
+#
+#   tests/bench.sh                      all of it, about four minutes
+#   tests/bench.sh decode idle ...      some parts: decode, first-token, idle, gossip
+#
+# Figures are medians; where two things are compared they ran in turns, pair by pair.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+repo=$(dirname "$here")
+# shellcheck source=packaging/steps.sh
+source "$repo/packaging/steps.sh"
+cd "$repo"
+
+# These would replace the flags in .cargo/config.toml, and with them the vector instructions.
+unset RUSTFLAGS CARGO_BUILD_RUSTFLAGS CARGO_ENCODED_RUSTFLAGS
+CARGO_TARGET_DIR=$(target_dir)
+export CARGO_TARGET_DIR
+
+cargo build --quiet --release --locked --package idlewild --package idlewild-tests
+IDLEWILD_BIN=${IDLEWILD_BIN:-$(built_program)}
+IDLEWILD_TEST_MODEL=${IDLEWILD_TEST_MODEL:-$(fetch_model)}
+export IDLEWILD_BIN IDLEWILD_TEST_MODEL
+exec "$CARGO_TARGET_DIR/release/idlewild-bench" "$@"

@@ -1,0 +1,77 @@
+//! What agents cost while nobody asks anything: processor, memory, and bytes on the wire.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use idlewild_tests::agent::{cpu_time, resident_bytes};
+use idlewild_tests::{Agent, Cluster, Host, in_lab};
+
+use crate::line;
+use crate::sample::Sample;
+
+/// After finding each other: elections, probes and first digests are over.
+const SETTLES: Duration = Duration::from_secs(15);
+
+/// The processor's share is counted in steps of 10 ms: 0.03 % of this.
+const WATCHED: Duration = Duration::from_secs(30);
+
+/// For twenty agents to start and find each other on a small machine.
+const ALL_FOUND_WITHIN: Duration = Duration::from_secs(90);
+
+/// Sizes of swarms whose gossip is weighed.
+const SWARMS: [usize; 2] = [3, 20];
+
+/// Processor and memory of agents without a model.
+pub(crate) fn run() -> Result<()> {
+    with_swarm(3, |agents| {
+        let before = agents.iter().map(|agent| cpu_time(agent.pid())).collect::<Result<Vec<_>>>()?;
+        let start = Instant::now();
+        thread::sleep(WATCHED);
+        let (mut share, mut memory) = (Sample::default(), Sample::default());
+        for (agent, before) in agents.iter().zip(before) {
+            let used = cpu_time(agent.pid())?.saturating_sub(before);
+            share.push(100.0 * used.as_secs_f64() / start.elapsed().as_secs_f64());
+            memory.push(resident_bytes(agent.pid())? as f64 / 1e6);
+        }
+        line("idle agent of 3, without a model: % of a core", &format!("{share:.2}"), "under 0.5")?;
+        line("idle agent of 3, without a model: MB resident", &format!("{memory:.1}"), "under 60")
+    })
+}
+
+/// Bytes a second that an idle peer sends, all overheads of the wire included.
+pub(crate) fn run_gossip() -> Result<()> {
+    for peers in SWARMS {
+        with_swarm(peers, |agents| {
+            let hosts: Vec<&Host> = agents.iter().map(Agent::host).collect();
+            let before = hosts.iter().map(|host| traffic(host)).collect::<Result<Vec<_>>>()?;
+            let start = Instant::now();
+            thread::sleep(WATCHED);
+            let mut sent = Sample::default();
+            for (host, before) in hosts.iter().zip(before) {
+                sent.push((traffic(host)? - before) as f64 / start.elapsed().as_secs_f64());
+            }
+            line(&format!("{peers} idle peers: bytes/s sent by each"), &format!("{sent:.0}"), "")
+        })?;
+    }
+    Ok(())
+}
+
+fn traffic(host: &Host) -> Result<u64> {
+    Ok(host.traffic(&host.interfaces()[0])?.0)
+}
+
+/// A swarm without models that has settled.
+fn with_swarm(peers: usize, measure: impl FnOnce(&[Agent]) -> Result<()>) -> Result<()> {
+    in_lab(|lab| {
+        let names: Vec<String> = (0..peers).map(|number| format!("p{number}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let (_, hosts) = lab.home(&names)?;
+        let cluster = Cluster::scattered(lab, &hosts, |_, launch| Ok(launch.set("log.level", "info")))?;
+        for agent in &cluster.0 {
+            agent.until_connected(peers - 1, ALL_FOUND_WITHIN)?;
+        }
+        thread::sleep(SETTLES);
+        measure(&cluster.0)
+    })
+}
