@@ -74,7 +74,7 @@ pub(super) struct UpArgs {
     /// Do not look for peers on the local network
     #[arg(long)]
     pub(super) no_mdns: bool,
-    /// Threads that compute (0: one for each core)
+    /// Threads that compute (0: all cores but one)
     #[arg(long, value_name = "N")]
     pub(super) threads: Option<u16>,
     /// Log level, or directives such as info,idlewild::origin=debug

@@ -195,7 +195,7 @@ fn check_ranges(config: &Config) -> Result<(), ConfigError> {
         ("api.max_requests", (1..=10_000).contains(&config.api.max_requests), "1 to 10000"),
         ("swarm.listen", !config.swarm.listen.is_empty(), "at least one address"),
         ("engine.threads", engine.threads <= 1024, "0 to 1024"),
-        ("engine.slots", (1..=64).contains(&engine.slots), "1 to 64"),
+        ("engine.slots", (1..=32).contains(&engine.slots), "1 to 32"),
         ("engine.context_tokens", (64..=1_048_576).contains(&engine.context_tokens), "64 to 1048576"),
         ("engine.kv_tokens", engine.kv_tokens >= engine.context_tokens, "at least engine.context_tokens"),
         ("engine.kv_tokens", engine.kv_tokens <= 16_777_216, "at most 16777216"),

@@ -129,9 +129,9 @@ settings! {
     engine: EngineSettings, EnginePart {
         /// "llama" runs models with llama.cpp. "fake" is for tests: it makes up text at the rates below.
         backend: Backend = Backend::Llama,
-        /// Threads that compute (0 to 1024); 0 is one for each core.
+        /// Threads that compute (0 to 1024); 0 leaves one core free for the owner (but uses at least one).
         threads: u16 = 0,
-        /// Requests that run at once (1 to 64).
+        /// Requests that run at once (1 to 32).
         slots: u16 = 4,
         /// Longest context of one request, prompt and answer, in tokens (64 to 1048576). A model made for less has less.
         context_tokens: u32 = 4096,
