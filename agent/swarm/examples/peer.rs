@@ -1,7 +1,7 @@
 //! A bare peer for trials on a real network: finds others of its kind by mDNS and says what happens.
 //!
-//! `cargo run --release -p idlewild-swarm --example peer -- NUMBER [ADDRESS...]`, with another number on each machine. All of
-//! them are members of one swarm whose key is in this file: for trials only.
+//! `cargo run --release -p idlewild-swarm --example peer -- NUMBER [ADDRESS...]`, with another number on each machine.
+//! All of them are members of one swarm whose key is in this file: for trials only.
 
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr};

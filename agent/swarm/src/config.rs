@@ -10,8 +10,8 @@ use crate::{Identity, InterfaceFilter, Membership};
 
 /// Trades tickets for certificates. The agent implements it on its database.
 ///
-/// It may block (it runs on a thread of its own). A ticket is good for one peer: a second attempt by the *same* newcomer
-/// should be answered again, since the first answer may have been lost with its connection.
+/// It may block (it runs on a thread of its own). A ticket is good for one peer: a second attempt by the *same*
+/// newcomer should be answered again, since the first answer may have been lost with its connection.
 pub trait TicketDesk: Send + Sync {
     /// The newcomer's new certificate. `proves` tells whether the newcomer has shown that it knows a secret.
     fn redeem(
@@ -32,8 +32,8 @@ pub struct SwarmConfig {
     pub boot: BootId,
     /// Number of the UDP port (QUIC) and the TCP port alike; 0 is any that is free in both.
     pub port: u16,
-    /// Where to listen. An unspecified address (`0.0.0.0`, `::`) is every interface that `interfaces` lets pass. Loopback
-    /// alone is for clusters on one machine: then, and only then, loopback is dialled too.
+    /// Where to listen. An unspecified address (`0.0.0.0`, `::`) is every interface that `interfaces` lets pass.
+    /// Loopback alone is for clusters on one machine: then, and only then, loopback is dialled too.
     pub listen: Vec<IpAddr>,
     /// Whether to look for peers by multicast DNS.
     pub mdns: bool,

@@ -227,7 +227,8 @@ impl Talk<'_> {
     }
 
     fn say(&self, message: &ControlMessage) {
-        // These messages are a few bytes long; a full queue means a stream that does not move, which the heartbeat sees.
+        // These messages are a few bytes long; a full queue means a stream that does not move, which the heartbeat
+        // sees.
         if let Ok(frame) = frame(message) {
             drop(self.urgent.try_send(frame));
         }
@@ -251,8 +252,8 @@ impl Talk<'_> {
     }
 }
 
-/// The peer ends its stream when it has read ours to the end, goodbye included. Closing the connection before that would
-/// overtake what is still on its way.
+/// The peer ends its stream when it has read ours to the end, goodbye included. Closing the connection before that
+/// would overtake what is still on its way.
 async fn wait_for_end(reader: &mut FrameReader<ReadHalf<Stream>>) {
     let end = async { while reader.next::<ControlMessage>().await.is_ok() {} };
     // A peer that does not answer in time will learn of our departure without the goodbye.

@@ -1,7 +1,7 @@
 //! Whether a peer is alive: when to ping it, how long its silence may last, how long its round trip is.
 //!
-//! Pure: time is an argument. Any frame from the peer is a sign of life; pongs give the round trip as well. A gap in our
-//! own clock (we were stopped, or had no processor) is not held against the peer.
+//! Pure: time is an argument. Any frame from the peer is a sign of life; pongs give the round trip as well. A gap in
+//! our own clock (we were stopped, or had no processor) is not held against the peer.
 
 use core::time::Duration;
 use std::collections::VecDeque;

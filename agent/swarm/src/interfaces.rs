@@ -1,8 +1,8 @@
 //! Which network interfaces count, and which addresses are worth dialling.
 //!
 //! A home machine has more interfaces than networks: container bridges and their cables announce addresses that nobody
-//! else can reach. Listening is on all of them at once (the system picks the source address), so the filter acts on what
-//! is told to others, on what is dialled, and on who may connect.
+//! else can reach. Listening is on all of them at once (the system picks the source address), so the filter acts on
+//! what is told to others, on what is dialled, and on who may connect.
 
 use std::net::IpAddr;
 

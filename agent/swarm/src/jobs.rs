@@ -1,7 +1,8 @@
 //! Job streams: one request on one worker, seen from its origin ([`JobClient`]) and from its worker ([`JobServer`]).
 //!
 //! Dropping either end closes the stream, and the other end learns of it at once: for a worker that is a cancel, for an
-//! origin a lost worker. `next` and `send` may be dropped half-way (in a `select!`) without losing or cutting a message.
+//! origin a lost worker. `next` and `send` may be dropped half-way (in a `select!`) without losing or cutting a
+//! message.
 
 use core::time::Duration;
 

@@ -1,7 +1,8 @@
 //! Where to listen: one port number for UDP and TCP, checked before libp2p takes it.
 //!
-//! libp2p shares its TCP port with other processes of the same user (`SO_REUSEPORT`), so that two agents on one port would
-//! each get some of the other's connections. A plain bind tells whether the port is free; it is given back at once.
+//! libp2p shares its TCP port with other processes of the same user (`SO_REUSEPORT`), so that two agents on one port
+//! would each get some of the other's connections. A plain bind tells whether the port is free; it is given back at
+//! once.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};

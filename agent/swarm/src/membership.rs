@@ -23,8 +23,8 @@ impl Membership {
 /// A swarm that was just created, with one member who may invite.
 #[derive(Debug, Clone)]
 pub struct Founded {
-    /// The swarm's own key. Whoever holds it can make anyone a member with the right to invite: kept at mode 0600, needed
-    /// only to certify further inviters.
+    /// The swarm's own key. Whoever holds it can make anyone a member with the right to invite: kept at mode 0600,
+    /// needed only to certify further inviters.
     pub swarm_key: Identity,
     /// The founder's membership.
     pub membership: Membership,

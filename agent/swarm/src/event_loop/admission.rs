@@ -16,8 +16,8 @@ use crate::hello::Member;
 impl EventLoop {
     /// Answers a connection whose peer has shown that it is a member.
     ///
-    /// A second connection of the same process is welcome. Another process with the same identity is a restarted one, if
-    /// the old one is dead, and a clone if it answers a ping within its liveness timeout.
+    /// A second connection of the same process is welcome. Another process with the same identity is a restarted one,
+    /// if the old one is dead, and a clone if it answers a ping within its liveness timeout.
     pub(super) fn admit(&mut self, id: ConnectionId, member: Member) -> Admission {
         let Some(connection) = self.connections.get_mut(&id).filter(|c| c.phase == Phase::Hello) else {
             return Admission::Refused(Refusal::Busy);

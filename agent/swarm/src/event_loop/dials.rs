@@ -50,7 +50,8 @@ impl EventLoop {
     }
 
     fn dial_options(&self, target: Target, carrier: Carrier, addresses: Vec<Multiaddr>) -> Option<DialOpts> {
-        // From the listening port, so that the other side learns where we listen; TCP would cross with the other's dial.
+        // From the listening port, so that the other side learns where we listen; TCP would cross with the other's
+        // dial.
         let own_port = carrier == Carrier::Quic && self.reuse_quic_port;
         Some(match target {
             Target::Peer(peer) => {

@@ -55,6 +55,7 @@ impl EventLoop {
     fn accept_job(&mut self, peer: PeerId, stream: Stream) {
         let Some(member) = self.members.get(&peer) else { return };
         let (presence, events) = (member.presence.clone(), self.events.clone());
+        let arriving = Arc::clone(&member.arriving);
         let runtime = self.shared.runtime.clone();
         let tellers = presence.tellers.clone();
         tellers.spawn(async move {
@@ -63,11 +64,13 @@ impl EventLoop {
                 return;
             }
             let accept = async {
+                let turn = arriving.acquire_owned().await;
                 match JobServer::accept(peer, stream, runtime).await {
                     // An agent that is gone takes no jobs.
                     Ok((job, start)) => drop(events.send(SwarmEvent::Job { job, start }).await),
                     Err(lost) => tracing::debug!(%peer, %lost, "a job stream came to nothing"),
                 }
+                drop(turn);
             };
             tokio::select! {
                 () = accept => {}

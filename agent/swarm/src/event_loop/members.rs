@@ -30,6 +30,9 @@ const SILENT_LIMIT: Duration = Duration::from_secs(8);
 /// How long two connections over the same carrier are kept.
 const SPARE_LIMIT: Duration = Duration::from_secs(10);
 
+/// Starts of one peer's jobs that are held at once: each may take 2 MiB. The others wait in their streams' windows.
+const ARRIVING_JOBS: usize = 16;
+
 /// Orders that may wait for a conversation.
 const ORDER_QUEUE: usize = 16;
 
@@ -53,6 +56,8 @@ pub(crate) struct Neighbour {
     pub(super) presence: Presence,
     /// One probe at a time.
     pub(super) probes: Arc<Semaphore>,
+    /// Jobs whose start is being read, or waits for the agent: [`ARRIVING_JOBS`].
+    pub(super) arriving: Arc<Semaphore>,
     links: Vec<ConnectionId>,
     talk: Talk,
 }
@@ -64,6 +69,7 @@ impl Neighbour {
             state: Arc::new(state),
             presence: Presence::default(),
             probes: Arc::new(Semaphore::new(1)),
+            arriving: Arc::new(Semaphore::new(ARRIVING_JOBS)),
             links: vec![link],
             talk: Talk::Awaited(queue),
         }

@@ -77,7 +77,8 @@ pub(crate) enum Report {
 pub(crate) enum Admission {
     /// Yes, as soon as this comes: the connection takes the peer's streams then.
     Granted(oneshot::Receiver<()>),
-    /// Another process of the same identity is connected; ask again when this ends without a value, refuse if it has one.
+    /// Another process of the same identity is connected; ask again when this ends without a value, refuse if it has
+    /// one.
     Contested(oneshot::Receiver<()>),
     /// An earlier connection is being cleared away: ask again in a moment.
     Later,
@@ -188,8 +189,8 @@ impl EventLoop {
                 tracing::warn!(?addresses, ?reason, "a listener closed");
             }
             Libp2pEvent::ListenerError { error, .. } => tracing::warn!(%error, "a listener failed"),
-            // Of no use to us: dials in the making, external addresses, and what mDNS does not announce any more (it is a
-            // hint, never presence).
+            // Of no use to us: dials in the making, external addresses, and what mDNS does not announce any more (it is
+            // a hint, never presence).
             _ => {}
         }
     }
