@@ -139,7 +139,8 @@ pub enum JoinError {
     NoAddress,
     /// Nobody answers, or somebody else does.
     #[error(
-        "the issuer cannot be reached at {addresses} ({reason}); is its agent running, and is this machine on its network?"
+        "the issuer cannot be reached at {addresses} ({reason}); \
+         is its agent running, and is this machine on its network?"
     )]
     Unreachable {
         /// What was tried.

@@ -85,7 +85,8 @@ pub enum RefusedBy {
 pub enum Hint {
     /// Multicast cannot be sent, so that peers are not found by themselves.
     #[error(
-        "multicast does not work on {interface} ({reason}); peers there are found by static addresses only (setting static_peers)"
+        "multicast does not work on {interface} ({reason}); \
+         peers there are found by static addresses only (setting static_peers)"
     )]
     NoMulticast {
         /// The interface's name.
