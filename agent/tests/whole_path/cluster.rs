@@ -1,5 +1,7 @@
 //! Agents in this process: real swarms on loopback, the real driver, worker, origin and API, and the engine's fake on a
-//! thread. Each has a runtime of its own, so that it can be killed as a process can: at once, without a word.
+//! thread. Each has a runtime of its own, so that it can be dropped in the middle of whatever it does. That is less than
+//! kill -9: the swarm notices that its handles are gone and closes its connections properly. The silent death of a
+//! process is tested with processes, in `tests/`.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
@@ -9,8 +11,8 @@ use idlewild::api::wire::{ExplainReply, PeerReply, StatusReply};
 use idlewild::config::{Backend, Config, Layer, OwnerChoice, Paths};
 use idlewild::driver::{EnginePlace, Launch, run_until};
 use idlewild::store::{
-    IdentitySeed, StoredMembership, load_or_create_identity, load_or_found_membership, read_running, remove_running,
-    unix_s,
+    DataLock, IdentitySeed, StoredMembership, load_or_create_identity, load_or_found_membership, read_running,
+    remove_running, unix_s,
 };
 use idlewild_protocol::{PeerId, PeerState};
 use reqwest::{Client, Response};
@@ -57,6 +59,8 @@ pub(crate) const SCRIPTED: Nature = Nature { owner: OwnerChoice::Scripted, ..WOR
 impl Agent {
     /// An agent, started and ready, that knows the addresses of `others`, in the swarm of the first of them (or a new one).
     pub(crate) async fn start(nature: Nature, others: &[&Self]) -> Self {
+        // Shown where a test fails. All agents of a test write into the same log.
+        let _ = tracing_subscriber::fmt().with_env_filter("info").with_ansi(false).with_test_writer().try_init();
         let home = tempfile::tempdir().unwrap();
         let paths = Paths::under(home.path());
         paths.create().unwrap();
@@ -101,7 +105,11 @@ impl Agent {
     pub(crate) async fn up(&mut self) {
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         self.stop = CancellationToken::new();
-        // What a killed agent left behind.
+        // A killed agent's threads end on their own time (SQLite removes its log last), and what it wrote about where it
+        // listens stays behind.
+        let log = self.paths.database_file().with_extension("db-wal");
+        let is_free = || !DataLock::is_held(&self.paths) && !log.exists();
+        eventually("nobody uses its directory", || async { is_free().then_some(()) }).await;
         remove_running(&self.paths);
         let launch = Launch { config: self.config.clone(), paths: self.paths.clone(), engine: EnginePlace::Thread };
         let stop = self.stop.clone();
@@ -127,7 +135,7 @@ impl Agent {
         load_or_found_membership(&self.paths, &self.seed, unix_s()).unwrap()
     }
 
-    /// Ends it without a word, as kill -9 does.
+    /// Ends it in the middle of whatever it does.
     pub(crate) fn kill(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
