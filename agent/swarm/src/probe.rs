@@ -12,9 +12,8 @@ use core::time::Duration;
 use std::sync::PoisonError;
 use std::time::Instant;
 
-use bincode::{Decode, Encode};
 use futures::io::{ReadHalf, WriteHalf};
-use idlewild_protocol::{Message, PeerId, Protocol};
+use idlewild_protocol::{BulkRequest, MAX_PROBE_BYTES, Measured, PeerId, Protocol};
 use libp2p::Stream;
 use tokio::time::timeout;
 
@@ -28,7 +27,7 @@ use crate::{OpenError, ProbeError, Swarm};
 const SMALL: u32 = 256 * 1024;
 
 /// Bytes each way where the small probe took less than [`QUICK`]: a fast link has barely begun to send by then.
-const LARGE: u32 = 2 * 1024 * 1024;
+const LARGE: u32 = MAX_PROBE_BYTES;
 
 const QUICK: Duration = Duration::from_millis(40);
 
@@ -45,32 +44,6 @@ pub struct Probe {
     pub up_bytes_per_s: u64,
     /// Bytes a second from the peer.
     pub down_bytes_per_s: u64,
-}
-
-/// What a bulk stream begins with, version 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
-enum BulkRequest {
-    /// This many bytes follow, and as many are to be sent back.
-    Probe { bytes: u32 },
-}
-
-impl Message for BulkRequest {
-    const MAX_BYTES: usize = 16;
-
-    fn is_valid(&self) -> bool {
-        let Self::Probe { bytes } = *self;
-        (1..=LARGE).contains(&bytes)
-    }
-}
-
-/// What the receiver of a probe's bytes found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
-struct Measured {
-    bytes_per_s: u64,
-}
-
-impl Message for Measured {
-    const MAX_BYTES: usize = 16;
 }
 
 /// Why a probe's conversation ended early; nobody needs to know more.

@@ -1,0 +1,115 @@
+//! Whom dialing dials, and when.
+
+use super::*;
+use crate::backoff::MAX_BACKOFF;
+
+const ME: PeerId = PeerId([5; 32]);
+const GREATER: PeerId = PeerId([9; 32]);
+const SMALLER: PeerId = PeerId([1; 32]);
+
+fn place(host: u8) -> Place {
+    Place(std::net::SocketAddr::from(([10, 0, 0, host], 14354)))
+}
+
+fn dialled(dialing: &mut Dialing, now: Instant, have: Have) -> Vec<(Target, Carrier)> {
+    let dial = |step| match step {
+        Step::Dial { target, carrier, .. } => Some((target, carrier)),
+        Step::Resolve { .. } => None,
+    };
+    dialing.plan(now, |_| have, |_| None).into_iter().filter_map(dial).collect()
+}
+
+fn both(target: Target) -> Vec<(Target, Carrier)> {
+    Carrier::BOTH.map(|carrier| (target, carrier)).to_vec()
+}
+
+#[test]
+fn the_peer_with_the_smaller_id_dials_first_over_both_carriers() {
+    let now = Instant::now();
+    let mut dialing = Dialing::new(ME, vec![], now);
+    dialing.learn(GREATER, place(9), true, now);
+    dialing.learn(SMALLER, place(1), true, now);
+    assert_eq!(dialled(&mut dialing, now, Have::default()), both(Target::Peer(GREATER)));
+    assert_eq!(dialled(&mut dialing, now + SECOND_DELAY, Have::default()), both(Target::Peer(SMALLER)));
+    assert_eq!(dialled(&mut dialing, now + MAX_BACKOFF, Have::default()), [], "they are being dialled");
+}
+
+#[test]
+fn failures_are_repeated_ever_more_slowly_until_something_changes() {
+    let start = Instant::now();
+    let mut now = start;
+    let mut dialing = Dialing::new(ME, vec![], now);
+    dialing.learn(GREATER, place(9), true, now);
+    let have = Have { tcp: true, quic: false };
+    let mut times = Vec::new();
+    while now < start + Duration::from_mins(2) {
+        if dialled(&mut dialing, now, have) == [(Target::Peer(GREATER), Carrier::Quic)] {
+            times.push((now - start).as_millis());
+            dialing.failed(Target::Peer(GREATER), Carrier::Quic, now, 0.5);
+        }
+        now += Duration::from_millis(100);
+    }
+    assert_eq!(times, [0, 500, 1_500, 3_500, 7_500, 15_500, 31_500, 61_500, 91_500]);
+    dialing.restart(now);
+    assert_eq!(dialled(&mut dialing, now, have).len(), 1);
+}
+
+#[test]
+fn a_refused_peer_is_left_alone_until_its_time() {
+    let now = Instant::now();
+    let mut dialing = Dialing::new(ME, vec![], now);
+    dialing.learn(GREATER, place(9), true, now);
+    let until = now + Duration::from_mins(1);
+    let wait = |_| Some(until);
+    assert_eq!(dialing.plan(now, |_| Have::default(), wait), []);
+    assert_eq!(dialing.plan(until, |_| Have::default(), wait).len(), 2);
+}
+
+#[test]
+fn a_static_address_is_dialled_as_whoever_is_there() {
+    let now = Instant::now();
+    let written = Written::parse("10.0.0.9:14354").unwrap();
+    let mut dialing = Dialing::new(ME, vec![written], now);
+    assert_eq!(dialled(&mut dialing, now, Have::default()), both(Target::Static(0)));
+    dialing.connected(Target::Static(0), Carrier::Quic, GREATER, place(9), now);
+    dialing.succeeded(GREATER, Carrier::Quic, Some(place(9)), now);
+    let later = now + SECOND_DELAY;
+    let have = Have { quic: true, tcp: false };
+    assert_eq!(dialled(&mut dialing, later, have), [(Target::Peer(GREATER), Carrier::Tcp)]);
+
+    dialing.wrong_peer(GREATER, place(9));
+    dialing.failed(Target::Static(0), Carrier::Tcp, later, 0.5);
+    let much_later = later + MAX_BACKOFF;
+    assert_eq!(dialled(&mut dialing, much_later, Have::default()), both(Target::Static(0)), "a new identity there");
+}
+
+#[test]
+fn names_are_looked_up_and_their_places_dialled() {
+    let now = Instant::now();
+    let mut dialing = Dialing::new(ME, vec![Written::parse("desk.local:7").unwrap()], now);
+    let steps = dialing.plan(now, |_| Have::default(), |_| None);
+    assert_eq!(steps, [Step::Resolve { index: 0, host: "desk.local".to_owned(), port: 7 }]);
+    dialing.resolved(0, vec![], now);
+    assert_eq!(dialled(&mut dialing, now, Have::default()), []);
+    dialing.resolved(0, vec![place(3)], now);
+    assert_eq!(dialled(&mut dialing, now, Have::default()), both(Target::Static(0)));
+}
+
+#[test]
+fn a_lost_peer_is_dialled_again_at_once_and_ourselves_never() {
+    let now = Instant::now();
+    let mut dialing = Dialing::new(ME, vec![], now);
+    dialing.learn(ME, place(5), true, now);
+    dialing.learn(GREATER, place(9), true, now);
+    dialled(&mut dialing, now, Have::default());
+    for carrier in Carrier::BOTH {
+        dialing.connected(Target::Peer(GREATER), carrier, GREATER, place(9), now);
+        dialing.succeeded(GREATER, carrier, Some(place(9)), now);
+    }
+    let have = Have { quic: true, tcp: true };
+    assert_eq!(dialled(&mut dialing, now + MAX_BACKOFF, have), []);
+    for carrier in Carrier::BOTH {
+        dialing.lost(GREATER, carrier, now);
+    }
+    assert_eq!(dialled(&mut dialing, now + MIN_BACKOFF, Have::default()), both(Target::Peer(GREATER)));
+}
