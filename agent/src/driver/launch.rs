@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -102,11 +101,7 @@ fn models_of(config: &Config, paths: &Paths) -> Result<Arc<dyn ModelSource>, Run
         let fake = ModelInfo { id: FAKE_MODEL, name: "fake".to_owned(), size_bytes: 0, context_tokens };
         return Ok(Arc::new(OneModel(fake)));
     }
-    let directory = match config.models.directory.as_str() {
-        "" => paths.models_dir(),
-        directory => PathBuf::from(directory),
-    };
-    Ok(Arc::new(StoredModels::new(ModelStore::open(directory)?)))
+    Ok(Arc::new(StoredModels::new(ModelStore::open(config.models_dir(paths))?)))
 }
 
 /// The API, which serves before anything else does.
@@ -155,7 +150,6 @@ pub(super) async fn start_swarm(
 ) -> Result<(Swarm, mpsc::Receiver<SwarmEvent>), RunError> {
     let settings = &launch.config.swarm;
     let tickets = Tickets { store: disk.store.clone(), membership: disk.membership.clone(), seed: disk.seed.clone() };
-    let without_star = |pattern: &String| pattern.trim_end_matches('*').to_owned();
     // Where this peer was invited from is where it finds the swarm, whatever the network's multicast does.
     let static_peers = settings.peers.iter().chain(&disk.membership.addresses).cloned().collect();
     let config = SwarmConfig {
@@ -168,7 +162,8 @@ pub(super) async fn start_swarm(
         static_peers,
         address_book: Some(launch.paths.address_book_file()),
         interfaces: InterfaceFilter {
-            skip: settings.skip_interfaces.iter().map(without_star).collect(),
+            skip: settings.skip_interfaces.clone(),
+            only: settings.only_interfaces.clone(),
             tunnels: settings.tunnels,
         },
         desk: Some(Arc::new(tickets)),

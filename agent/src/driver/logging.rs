@@ -28,7 +28,11 @@ pub enum LogError {
 pub fn start_logging(settings: &LogSettings) -> Result<(), LogError> {
     let filter = EnvFilter::try_new(&settings.level)
         .map_err(|error| LogError::Level { level: settings.level.clone(), why: error.to_string() })?;
-    let registry = tracing_subscriber::registry().with(filter);
+    // It logs an error for each multicast that fails; the swarm says it once, in words.
+    let mdns_off = "libp2p_mdns=off"
+        .parse()
+        .map_err(|error| LogError::Level { level: settings.level.clone(), why: format!("{error}") })?;
+    let registry = tracing_subscriber::registry().with(filter.add_directive(mdns_off));
     let is_terminal = std::io::stderr().is_terminal();
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(is_terminal);
     match settings.format {

@@ -54,7 +54,7 @@ impl Driver {
             requests_running: u32::try_from(self.records.open().len()).unwrap_or(u32::MAX),
             jobs_running: self.worker.jobs_running(),
             peers: self.peers(),
-            warnings: self.warnings.values().cloned().collect(),
+            warnings: self.warnings.values().cloned().chain(self.store.trouble()).collect(),
         }
     }
 

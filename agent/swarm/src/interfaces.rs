@@ -7,32 +7,40 @@
 use std::net::IpAddr;
 
 /// Interfaces of containers and virtual machines: their addresses mean nothing outside.
-const VIRTUAL: [&str; 5] = ["docker", "br-", "veth", "virbr", "cni"];
+const VIRTUAL: [&str; 5] = ["docker*", "br-*", "veth*", "virbr*", "cni*"];
 
 /// Interfaces of tunnels: often slow or metered, so only on request.
-const TUNNELS: [&str; 6] = ["tun", "tap", "wg", "tailscale", "utun", "zt"];
+const TUNNELS: [&str; 6] = ["tun*", "tap*", "wg*", "tailscale*", "utun*", "zt*"];
 
-/// Which interfaces count, by the beginning of their names.
+/// Which interfaces count, by their names. A name may end in `*`: then it means all that begin so.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InterfaceFilter {
-    /// Beginnings of the names of interfaces that do not count.
+    /// Interfaces that do not count.
     pub skip: Vec<String>,
+    /// If not empty, the only ones that count (those in `skip` still do not).
+    pub only: Vec<String>,
     /// Whether tunnels count.
     pub tunnels: bool,
 }
 
 impl Default for InterfaceFilter {
     fn default() -> Self {
-        Self { skip: VIRTUAL.map(str::to_owned).to_vec(), tunnels: false }
+        Self { skip: VIRTUAL.map(str::to_owned).to_vec(), only: Vec::new(), tunnels: false }
     }
 }
 
 impl InterfaceFilter {
     /// Whether the interface counts.
     pub fn accepts(&self, interface: &str) -> bool {
-        let begins = |prefix: &str| interface.starts_with(prefix);
-        !self.skip.iter().any(|prefix| begins(prefix)) && (self.tunnels || !TUNNELS.iter().any(|p| begins(p)))
+        let is_in = |names: &[String]| names.iter().any(|name| matches(name, interface));
+        let is_chosen = self.only.is_empty() || is_in(&self.only);
+        is_chosen && !is_in(&self.skip) && (self.tunnels || !TUNNELS.iter().any(|name| matches(name, interface)))
     }
+}
+
+/// Whether `interface` is the one called `name`, or one of those that `name*` means.
+fn matches(name: &str, interface: &str) -> bool {
+    name.strip_suffix('*').map_or(name == interface, |beginning| interface.starts_with(beginning))
 }
 
 /// One address of this machine.
@@ -171,7 +179,9 @@ mod tests {
         for name in ["docker0", "br-1f2e", "veth12", "virbr0", "cni0", "tun0", "wg0", "tailscale0"] {
             assert!(!filter.accepts(name), "{name}");
         }
-        assert!(InterfaceFilter { tunnels: true, ..filter }.accepts("tun0"));
+        assert!(InterfaceFilter { tunnels: true, ..filter.clone() }.accepts("tun0"));
+        let only = InterfaceFilter { only: vec!["eth0".to_owned(), "wl*".to_owned()], ..filter };
+        assert_eq!(["eth0", "wlan0", "eth01", "docker0"].map(|name| only.accepts(name)), [true, true, false, false]);
     }
 
     #[test]

@@ -109,7 +109,8 @@ impl<'a> Attempt<'a> {
         addresses.dedup();
         let issuer = to_libp2p(ticket.issuer).filter(|_| !addresses.is_empty()).ok_or(JoinError::NoAddress)?;
         // The user names the addresses: no filter.
-        let gate = Gate::new(Interfaces::new(InterfaceFilter { skip: Vec::new(), tunnels: true }, true));
+        let gate =
+            Gate::new(Interfaces::new(InterfaceFilter { skip: Vec::new(), only: Vec::new(), tunnels: true }, true));
         let behaviour = Behaviour::new(Streams::new(gate), None);
         let swarm = new_swarm(keypair, ticket.swarm, behaviour).map_err(JoinError::Runtime)?;
         Ok(Self { swarm, me, issuer, ticket, addresses })
