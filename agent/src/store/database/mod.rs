@@ -18,8 +18,9 @@ mod tickets;
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use tokio::sync::{mpsc, oneshot};
@@ -95,7 +96,19 @@ type Job = Box<dyn FnOnce(&mut Connection) + Send>;
 pub struct Store {
     jobs: mpsc::Sender<Job>,
     path: PathBuf,
+    trouble: Arc<Mutex<Option<Trouble>>>,
 }
+
+/// The last thing that could not be done.
+#[derive(Debug)]
+struct Trouble {
+    what: String,
+    at: Instant,
+}
+
+/// How long a failure is worth telling: sessions are written four times a minute, so that one that lasts is told again
+/// before this is over.
+const TROUBLE_TOLD: Duration = Duration::from_mins(1);
 
 impl Store {
     /// Opens the file, makes it (private to this user) where there is none, and brings its schema up to date.
@@ -110,7 +123,20 @@ impl Store {
         };
         let spawned = thread::Builder::new().name("idlewild-store".to_owned()).spawn(work);
         spawned.map_err(|_| StoreError::Overloaded)?;
-        Ok(Self { jobs, path: path.to_owned() })
+        Ok(Self { jobs, path: path.to_owned(), trouble: Arc::default() })
+    }
+
+    /// What went wrong in the last minute, if something did: for the user, who should not have to read the log for it.
+    pub fn trouble(&self) -> Option<String> {
+        let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        trouble.as_ref().filter(|trouble| trouble.at.elapsed() < TROUBLE_TOLD).map(|trouble| trouble.what.clone())
+    }
+
+    fn remember<T>(&self, outcome: Result<T, StoreError>) -> Result<T, StoreError> {
+        outcome.inspect_err(|error| {
+            let trouble = Trouble { what: error.to_string(), at: Instant::now() };
+            *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(trouble);
+        })
     }
 
     /// Runs `work` on the database's thread, after what was asked before.
@@ -121,8 +147,11 @@ impl Store {
     {
         let (reply, answer) = oneshot::channel();
         let job: Job = Box::new(move |connection| drop(reply.send(work(connection))));
-        self.jobs.send(job).await.map_err(|_| StoreError::Overloaded)?;
-        answer.await.map_err(|_| StoreError::Overloaded)?.map_err(|e| explain(&self.path, e))
+        let outcome = match self.jobs.send(job).await {
+            Ok(()) => answer.await.map_err(|_| StoreError::Overloaded),
+            Err(_) => Err(StoreError::Overloaded),
+        };
+        self.remember(outcome.and_then(|done| done.map_err(|e| explain(&self.path, e))))
     }
 
     /// The same for callers that cannot wait as futures do: blocks, for a bounded time.
@@ -133,8 +162,11 @@ impl Store {
     {
         let (reply, answer) = sync_channel(1);
         let job: Job = Box::new(move |connection| drop(reply.send(work(connection))));
-        self.jobs.try_send(job).map_err(|_| StoreError::Overloaded)?;
-        answer.recv_timeout(NOW_TIMEOUT).map_err(|_| StoreError::Overloaded)?.map_err(|e| explain(&self.path, e))
+        let outcome = match self.jobs.try_send(job) {
+            Ok(()) => answer.recv_timeout(NOW_TIMEOUT).map_err(|_| StoreError::Overloaded),
+            Err(_) => Err(StoreError::Overloaded),
+        };
+        self.remember(outcome.and_then(|done| done.map_err(|e| explain(&self.path, e))))
     }
 
     /// Returns when everything that was asked before is on disk and in the database's own file: right before the end of

@@ -254,12 +254,14 @@ async fn a_full_disk_is_an_error_that_says_so_and_room_makes_it_work_again() {
     let path = disk.path().join("idlewild.db");
     let store = Store::open(&path).unwrap();
     store.record_request(&story(1, 1)).await.unwrap();
+    assert_eq!(store.trouble(), None);
     let ballast = disk.path().join("ballast");
     let mut big = story(2, 2);
     big.error = Some("x".repeat(200_000));
     std::fs::write(&ballast, vec![0; 4 * 1024 * 1024]).unwrap_err();
     let error = store.record_request(&big).await.unwrap_err();
     assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
+    assert_eq!(store.trouble(), Some(error.to_string()), "the user is told");
     assert!(store.request(RequestId([1; 16])).await.unwrap().is_some(), "what was there can still be read");
     std::fs::remove_file(&ballast).unwrap();
     store.record_request(&big).await.unwrap();
@@ -272,9 +274,9 @@ async fn a_read_only_disk_is_an_error_that_says_so() {
     let path = disk.path().join("idlewild.db");
     drop(Store::open(&path).unwrap());
     // The thread closes the file a moment after the last handle is gone.
-    let deadline = std::time::Instant::now() + Duration::from_secs(5);
+    let deadline = Instant::now() + Duration::from_secs(5);
     while disk.path().join("idlewild.db-wal").exists() {
-        assert!(std::time::Instant::now() < deadline, "the database was not closed");
+        assert!(Instant::now() < deadline, "the database was not closed");
         thread::sleep(Duration::from_millis(5));
     }
     disk.make_read_only();
