@@ -18,7 +18,7 @@ pub struct KnownModel {
     pub own: bool,
 }
 
-/// All known models, by name. A value: made by [`Names`] when something changes.
+/// All known models, by name. A value: made by `Names` when something changes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Catalogue {
     /// The models.
