@@ -1,15 +1,16 @@
 //! Bad input of every kind: a clear error that says what to do, nothing lost, no panic (the lab fails on one).
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use idlewild_tests::agent::{FOUND_WITHIN, join};
+use idlewild_tests::lab::real_model;
 use idlewild_tests::{
-    Agent, Client, Cluster, FAKE_MODEL, Fake, Lab, Launch, Reply, Verdict, completion, eventually, in_lab,
+    Agent, Client, Cluster, FAKE_MODEL, Fake, Lab, Launch, REAL_MODEL, Reply, Verdict, completion, eventually, in_lab,
 };
 use serde_json::json;
 
@@ -293,5 +294,52 @@ fn a_file_that_is_no_model_or_a_broken_one_is_refused_at_import() -> Verdict {
         let (code, told) = tell(&launch, &["models", "import", "/nonexistent.gguf"])?;
         ensure!(code != 0 && told.contains("/nonexistent.gguf"), "{code} {told}");
         Ok(())
+    })
+}
+
+/// Changes bytes in the middle of the one large file below a directory, as a failing disk would.
+fn damage_the_model_in(home: &Path) -> Result<()> {
+    let directory = home.join("data/models");
+    let mut pending = vec![directory];
+    while let Some(directory) = pending.pop() {
+        for entry in fs::read_dir(&directory)?.flatten() {
+            let (about, path) = (entry.metadata()?, entry.path());
+            if about.is_dir() {
+                pending.push(path);
+            } else if about.len() > 10_000_000 {
+                fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+                let mut file = fs::OpenOptions::new().write(true).open(&path)?;
+                file.seek(SeekFrom::Start(about.len() / 2))?;
+                return file.write_all(&[0x5a; 4096]).context("damage the model");
+            }
+        }
+    }
+    anyhow::bail!("no model in the store")
+}
+
+#[test]
+fn a_model_that_was_damaged_on_disk_is_never_run_and_the_swarm_answers_from_a_good_copy() -> Verdict {
+    let Some(model) = real_model()? else { return Ok(()) };
+    in_lab(|lab| {
+        let (_, hosts) = lab.home(&["a", "b"])?;
+        let cluster = Cluster::new(lab, &hosts, |number, launch| {
+            launch.import(&model, REAL_MODEL)?;
+            if number == 0 {
+                damage_the_model_in(launch.home_path())?;
+            }
+            Ok(launch)
+        })?;
+        let (damaged, good) = (&cluster.0[0], &cluster.0[1]);
+        damaged.until_serving(good.peer()?, FOUND_WITHIN)?;
+        for agent in &cluster.0 {
+            let answer = agent.answer(&completion(REAL_MODEL, "The sky is", 4))?;
+            ensure!(answer.worker.as_deref() == Some(good.peer()?), "answered by the good copy: {answer:?}");
+        }
+        ensure!(damaged.is_running() && good.is_running(), "both live");
+        eventually(FOUND_WITHIN, "a word about it in the log", || {
+            let log = damaged.log()?;
+            Ok(log.contains("sha256") || log.contains("hash") || log.contains("damaged"))
+        })
+        .map(drop)
     })
 }
