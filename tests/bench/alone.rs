@@ -16,6 +16,12 @@ pub(crate) const SLOTS: u16 = 4;
 pub(crate) const CONTEXT_TOKENS: u32 = 1024;
 pub(crate) const KV_TOKENS: u32 = 4096;
 
+/// Threads of both: an agent by itself leaves a core to the owner.
+pub(crate) fn threads() -> u16 {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    u16::try_from(cores).unwrap_or(u16::MAX).saturating_sub(1).max(1)
+}
+
 /// An engine without an agent.
 pub(crate) struct Alone {
     runtime: Runtime,
@@ -38,7 +44,7 @@ impl Alone {
             program: idlewild_tests::agent::program()?,
             arguments: vec!["engine".to_owned()],
             backend,
-            threads: 0,
+            threads: threads(),
             slots: SLOTS,
             context_tokens: CONTEXT_TOKENS,
             kv_tokens: KV_TOKENS,

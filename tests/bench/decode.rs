@@ -1,13 +1,15 @@
 //! Decoded tokens a second through the API, over those of the bare engine.
 
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::thread;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use idlewild_engine::Backend;
 use idlewild_tests::lab::real_model;
-use idlewild_tests::{Agent, Answer, Launch, REAL_MODEL, Stream, completion, in_lab};
+use idlewild_tests::{Agent, Answer, Launch, REAL_MODEL, completion, in_lab};
 
-use crate::alone::{Alone, CONTEXT_TOKENS, KV_TOKENS, SLOTS, Times};
+use crate::alone::{Alone, CONTEXT_TOKENS, KV_TOKENS, SLOTS, Times, threads};
 use crate::line;
 use crate::sample::Sample;
 
@@ -22,13 +24,14 @@ pub(crate) fn run() -> Result<()> {
     in_lab(|lab| {
         let (_, hosts) = lab.home(&["a"])?;
         let launch = Launch::new(lab, &hosts[0])?
+            .set("engine.threads", threads())
             .set("engine.slots", SLOTS)
             .set("engine.context_tokens", CONTEXT_TOKENS)
             .set("engine.kv_tokens", KV_TOKENS)
             .set("log.level", "info");
         launch.import(&model, REAL_MODEL)?;
         let agent = launch.up()?;
-        let alone = Alone::start(Backend::Llama, &model)?;
+        let alone = Alone::start(Backend::Llama, &kept_model(agent.launch().home_path())?)?;
         for together in [1, 4] {
             let prompts: Vec<String> = (0..together).map(|n| format!("Story number {n}. Once upon a time")).collect();
             let (mut ratio, mut bare, mut api) = (Sample::default(), Sample::default(), Sample::default());
@@ -55,6 +58,22 @@ pub(crate) fn run() -> Result<()> {
     })
 }
 
+/// The agent's own copy of the model: another copy may lie in memory in other pieces, and be slower or faster by a tenth.
+fn kept_model(home: &Path) -> Result<PathBuf> {
+    let mut pending = vec![home.join("data/models")];
+    while let Some(directory) = pending.pop() {
+        for entry in fs::read_dir(&directory).context("read the model store")?.flatten() {
+            let about = entry.metadata()?;
+            if about.is_dir() {
+                pending.push(entry.path());
+            } else if about.len() > 1_000_000 {
+                return Ok(entry.path());
+            }
+        }
+    }
+    bail!("no model in {}", home.display())
+}
+
 /// Tokens a second of all together, from the first token of any to the last of all.
 fn rate(answers: &[Times]) -> Result<f64> {
     let first = answers.iter().map(|times| times.first).min().context("no answers")?;
@@ -64,14 +83,18 @@ fn rate(answers: &[Times]) -> Result<f64> {
 }
 
 fn through_api(agent: &Agent, prompts: &[String]) -> Result<Vec<Times>> {
-    let streams = prompts.iter().map(|prompt| agent.ask(&completion(REAL_MODEL, prompt, TOKENS)));
-    let streams = streams.collect::<Result<Vec<Stream>>>()?;
-    let readers: Vec<_> = streams.into_iter().map(|stream| thread::spawn(move || stream.finish()?.whole())).collect();
-    let answers = readers.into_iter().map(|reader| {
-        let answer = reader.join().map_err(|_| anyhow::anyhow!("a reader panicked"))??;
-        times(&answer)
-    });
-    answers.collect()
+    // Each asks on a thread of its own: headers come with the first word, and the others must not wait for it.
+    thread::scope(|scope| {
+        let ask = |prompt: &String| {
+            let body = completion(REAL_MODEL, prompt, TOKENS);
+            scope.spawn(move || times(&agent.answer(&body)?))
+        };
+        let readers: Vec<_> = prompts.iter().map(ask).collect();
+        let join = |reader: thread::ScopedJoinHandle<'_, Result<Times>>| {
+            reader.join().map_err(|_| anyhow::anyhow!("a reader panicked"))?
+        };
+        readers.into_iter().map(join).collect()
+    })
 }
 
 fn times(answer: &Answer) -> Result<Times> {

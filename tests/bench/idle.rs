@@ -3,15 +3,21 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use idlewild_tests::agent::{cpu_time, resident_bytes};
 use idlewild_tests::{Agent, Cluster, Host, in_lab};
 
 use crate::line;
 use crate::sample::Sample;
 
-/// After finding each other: elections, probes and first digests are over.
-const SETTLES: Duration = Duration::from_secs(15);
+/// After finding each other: elections and first digests are over.
+const SETTLES: Duration = Duration::from_secs(10);
+
+/// Every pair measures its link once at the start. That is over when for two such windows no peer sent as much as the
+/// smallest probe takes.
+const QUIET_WINDOW: Duration = Duration::from_secs(5);
+const SMALLEST_PROBE_BYTES: u64 = 256 * 1024;
+const QUIET_WITHIN: Duration = Duration::from_mins(5);
 
 /// The processor's share is counted in steps of 10 ms: 0.03 % of this.
 const WATCHED: Duration = Duration::from_secs(30);
@@ -61,6 +67,27 @@ fn traffic(host: &Host) -> Result<u64> {
     Ok(host.traffic(&host.interfaces()[0])?.0)
 }
 
+/// Waits until no link is being measured; says what that took altogether.
+fn wait_until_quiet(agents: &[Agent]) -> Result<()> {
+    let start = Instant::now();
+    let mut quiet = 0;
+    while quiet < 2 {
+        ensure!(start.elapsed() < QUIET_WITHIN, "links are still being measured after {QUIET_WITHIN:?}");
+        let before = agents.iter().map(|agent| traffic(agent.host())).collect::<Result<Vec<_>>>()?;
+        thread::sleep(QUIET_WINDOW);
+        let mut most = 0;
+        for (agent, before) in agents.iter().zip(before) {
+            most = most.max(traffic(agent.host())? - before);
+        }
+        quiet = if most < SMALLEST_PROBE_BYTES { quiet + 1 } else { 0 };
+    }
+    let mut sent = Sample::default();
+    for agent in agents {
+        sent.push(traffic(agent.host())? as f64 / 1e6);
+    }
+    line(&format!("{} peers: MB sent by each until all links are measured", agents.len()), &format!("{sent:.1}"), "")
+}
+
 /// A swarm without models that has settled.
 fn with_swarm(peers: usize, measure: impl FnOnce(&[Agent]) -> Result<()>) -> Result<()> {
     in_lab(|lab| {
@@ -72,6 +99,7 @@ fn with_swarm(peers: usize, measure: impl FnOnce(&[Agent]) -> Result<()>) -> Res
             agent.until_connected(peers - 1, ALL_FOUND_WITHIN)?;
         }
         thread::sleep(SETTLES);
+        wait_until_quiet(&cluster.0)?;
         measure(&cluster.0)
     })
 }

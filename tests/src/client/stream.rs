@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
-use tokio::runtime::Runtime;
+use tokio::runtime::{Handle, Runtime};
 use tokio::sync::mpsc;
 
 use super::{Answer, Piece};
@@ -21,6 +21,7 @@ const HEADERS_WITHIN: Duration = Duration::from_secs(30);
 
 /// An answer that is being streamed. Dropping it closes the connection.
 pub struct Stream {
+    runtime: Handle,
     lines: mpsc::Receiver<(Instant, Result<String, String>)>,
     status: u16,
     /// The body of an answer that is no stream.
@@ -54,7 +55,7 @@ impl Stream {
         });
         let head = head.recv_timeout(HEADERS_WITHIN).context("no headers came")?.context("send the request")?;
         let answer = Answer { sent, request: head.request, worker: head.worker, ..Answer::empty(sent) };
-        Ok(Self { lines, status: head.status, answer })
+        Ok(Self { runtime: runtime.handle().clone(), lines, status: head.status, answer })
     }
 
     /// HTTP status.
@@ -128,18 +129,13 @@ impl Stream {
         serde_json::from_str(&body).with_context(|| format!("not JSON: {body}"))
     }
 
+    /// The next line, or none at the end. The time allowed is that of the client's runtime, which this thread waits with.
     fn receive(&mut self, silent_since: Instant) -> Result<Option<(Instant, Result<String, String>)>> {
-        loop {
-            match self.lines.try_recv() {
-                Ok(line) => return Ok(Some(line)),
-                Err(mpsc::error::TryRecvError::Disconnected) => return Ok(None),
-                Err(mpsc::error::TryRecvError::Empty) => {}
-            }
-            if silent_since.elapsed() > SILENCE_MAX {
-                bail!("the stream was silent for {SILENCE_MAX:?}: {:?}", self.answer);
-            }
-            // Pieces carry the time of their arrival, so that looking once a millisecond blurs nothing.
-            std::thread::sleep(Duration::from_millis(1));
+        let allowed = (silent_since + SILENCE_MAX).saturating_duration_since(Instant::now());
+        let lines = &mut self.lines;
+        match self.runtime.block_on(async { tokio::time::timeout(allowed, lines.recv()).await }) {
+            Ok(line) => Ok(line),
+            Err(_) => bail!("the stream was silent for {SILENCE_MAX:?}: {:?}", self.answer),
         }
     }
 }
