@@ -1,5 +1,7 @@
 //! One question put to a model, whichever route it came by: to the origin with it, and back as chunks or as a whole.
 
+use std::time::Duration;
+
 use axum::response::Response;
 use idlewild_protocol::{JobInput, ModelInfo, RequestId};
 
@@ -8,7 +10,11 @@ use super::reply::{Face, Reply};
 use super::{sse, whole};
 use crate::api::wire::code;
 use crate::api::{Api, ApiError};
+use crate::driver::Catalogue;
 use crate::origin::GenerationRequest;
+
+/// What a client should wait that came while the agent starts. It takes a few hundred milliseconds.
+const STARTING_TAKES: Duration = Duration::from_secs(1);
 
 /// The model that a client means: the one it names, the configured default, or the only one there is.
 pub(super) fn model_for(api: &Api, name: Option<&str>) -> Result<ModelInfo, ApiError> {
@@ -20,6 +26,9 @@ pub(super) fn model_for(api: &Api, name: Option<&str>) -> Result<ModelInfo, ApiE
     if let Some(only) = catalogue.only() {
         return find_model(api, only);
     }
+    if is_starting(api, &catalogue) {
+        return Err(starting());
+    }
     let message = format!("`model` is missing; models here: {}", catalogue.names().join(", "));
     Err(ApiError::bad_request(Some("model_required"), Some("model"), message))
 }
@@ -28,6 +37,9 @@ pub(super) fn model_for(api: &Api, name: Option<&str>) -> Result<ModelInfo, ApiE
 pub(super) fn find_model(api: &Api, name: &str) -> Result<ModelInfo, ApiError> {
     let catalogue = api.desk.catalogue();
     catalogue.find(name).cloned().ok_or_else(|| {
+        if is_starting(api, &catalogue) {
+            return starting();
+        }
         let known = catalogue.names().join(", ");
         let hint = if known.is_empty() {
             "no peer of this swarm has a model yet; add one with `idlewild models add FILE.gguf`".to_owned()
@@ -36,6 +48,15 @@ pub(super) fn find_model(api: &Api, name: &str) -> Result<ModelInfo, ApiError> {
         };
         ApiError::not_found(code::MODEL_NOT_FOUND, format!("the model {name:?} does not exist in this swarm ({hint})"))
     })
+}
+
+/// The API listens before anything else is up: what models there are is known a moment later.
+fn is_starting(api: &Api, catalogue: &Catalogue) -> bool {
+    catalogue.models.is_empty() && !api.desk.is_ready()
+}
+
+fn starting() -> ApiError {
+    ApiError::unavailable("this agent is starting and does not know its models yet; try again", STARTING_TAKES)
 }
 
 /// Asks the origin, and answers as the client wants it.

@@ -1,5 +1,6 @@
 //! Every way to be refused: status, form, and what the message says.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::{RequestBuilder, StatusCode};
@@ -105,6 +106,19 @@ async fn wrong_models_routes_methods_and_sizes_have_their_own_status() {
     check_param(explain, 400, "invalid_value", Some("request"), "request id").await;
     let unknown = idlewild_protocol::RequestId([7; 16]);
     check(get(&format!("/idlewild/v1/explain/{unknown}")), 404, "unknown_request", "no record").await;
+}
+
+#[tokio::test]
+async fn before_the_models_are_known_a_model_is_not_said_to_be_missing() {
+    let served = Served::start().await;
+    served.back.catalogue.send_replace(Arc::default());
+    for body in [hello(&json!({})), hello(&json!({ "model": null }))] {
+        let response = served.post("/v1/chat/completions", body).send().await.unwrap();
+        assert_eq!((response.status().as_u16(), response.headers()["retry-after"].to_str().unwrap()), (503, "1"));
+    }
+    served.back.ready.send_replace(true);
+    let request = served.post("/v1/chat/completions", hello(&json!({})));
+    check(request, 404, "model_not_found", "no peer of this swarm has a model yet").await;
 }
 
 #[tokio::test]
