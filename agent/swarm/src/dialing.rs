@@ -101,12 +101,8 @@ impl Dialing {
 
     /// A place of a peer. `afresh`: it was just seen there, so that it is worth an attempt now.
     pub(crate) fn learn(&mut self, peer: PeerId, place: Place, afresh: bool, now: Instant) {
-        if peer == self.me || (!self.known.contains_key(&peer) && self.known.len() >= MAX_KNOWN) {
-            return;
-        }
         let first = self.first_attempt(peer, now);
-        let known =
-            self.known.entry(peer).or_insert_with(|| Known { places: Vec::new(), attempts: [Attempts::at(first); 2] });
+        let Some(known) = self.known(peer, first) else { return };
         if !known.places.contains(&place) {
             known.places.insert(0, place);
             known.places.truncate(MAX_PLACES);
@@ -114,6 +110,25 @@ impl Dialing {
         if afresh {
             known.attempts.iter_mut().for_each(|attempts| attempts.restart(first));
         }
+    }
+
+    /// A place where a peer was in an earlier life of this process. It comes after every place known now: those that the
+    /// user named must never be pushed out by places that have died.
+    pub(crate) fn remember(&mut self, peer: PeerId, place: Place, now: Instant) {
+        let first = self.first_attempt(peer, now);
+        let Some(known) = self.known(peer, first) else { return };
+        if !known.places.contains(&place) && known.places.len() < MAX_PLACES {
+            known.places.push(place);
+        }
+    }
+
+    /// What is known of a peer; none for ourselves, and where no more peers can be known.
+    fn known(&mut self, peer: PeerId, first: Instant) -> Option<&mut Known> {
+        if peer == self.me || (!self.known.contains_key(&peer) && self.known.len() >= MAX_KNOWN) {
+            return None;
+        }
+        let new = || Known { places: Vec::new(), attempts: [Attempts::at(first); 2] };
+        Some(self.known.entry(peer).or_insert_with(new))
     }
 
     /// What to do now. `wait_until` tells when a peer that was refused may be dialled again.

@@ -113,3 +113,15 @@ fn a_lost_peer_is_dialled_again_at_once_and_ourselves_never() {
     }
     assert_eq!(dialled(&mut dialing, now + MIN_BACKOFF, Have::default()), both(Target::Peer(GREATER)));
 }
+
+#[test]
+fn places_of_earlier_lives_come_last_and_push_nothing_out() {
+    let now = Instant::now();
+    let mut dialing = Dialing::new(ME, vec![], now);
+    dialing.learn(GREATER, place(9), false, now);
+    (10..30).for_each(|host| dialing.remember(GREATER, place(host), now));
+    let steps = dialing.plan(now, |_| Have::default(), |_| None);
+    let Some(Step::Dial { places, .. }) = steps.first() else { panic!("nothing is dialled: {steps:?}") };
+    let expected: Vec<_> = (9..).take(MAX_PLACES).map(place).collect();
+    assert_eq!(*places, expected, "the one known now first, then the latest of the book");
+}
