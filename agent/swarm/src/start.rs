@@ -124,7 +124,9 @@ fn build(
     let mut dialing = Dialing::new(me, statics.collect(), now);
     let book = Book::open(config.address_book);
     for (peer, places) in book.places() {
-        places.iter().for_each(|place| dialing.remember(peer, *place, now));
+        for place in places {
+            dialing.remember(peer, *place, now);
+        }
     }
     let behaviour = Behaviour::new(Streams::new(Gate::new(interfaces)), discovery);
     let mut swarm = new_swarm(keypair, config.membership.swarm, behaviour).map_err(StartError::Runtime)?;
