@@ -177,15 +177,6 @@ impl ModelStore {
         Err(ModelError::NotFound { asked: asked.to_owned(), known })
     }
 
-    /// The model that a request without one gets: `default` if it is not empty, else the only one there is.
-    pub fn resolve_default(&self, default: &str) -> Result<Option<StoredModel>, ModelError> {
-        if !default.trim().is_empty() {
-            return self.resolve(default).map(Some);
-        }
-        let mut models = self.list()?;
-        Ok(if models.len() == 1 { models.pop() } else { None })
-    }
-
     /// Looks at the model's file once more, as is right before each load.
     pub fn to_load(&self, id: ModelId) -> Result<ModelToLoad, ModelError> {
         let entry = self.read()?.models.into_iter().find(|entry| entry.info.id == id);

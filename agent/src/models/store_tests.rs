@@ -74,18 +74,6 @@ fn an_exact_name_wins_over_a_longer_one() {
 }
 
 #[test]
-fn the_default_is_the_named_one_or_the_only_one() {
-    let home = home();
-    assert_eq!(home.store.resolve_default("").unwrap(), None);
-    let a = home.import("a", 1);
-    assert_eq!(home.store.resolve_default("").unwrap(), Some(a));
-    let b = home.import("b", 2);
-    assert_eq!(home.store.resolve_default("").unwrap(), None);
-    assert_eq!(home.store.resolve_default("b").unwrap(), Some(b));
-    assert!(home.store.resolve_default("c").is_err());
-}
-
-#[test]
 fn the_same_file_twice_is_one_model_and_may_be_renamed() {
     let home = home();
     let first = home.import("a", 1);

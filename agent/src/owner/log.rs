@@ -51,11 +51,6 @@ impl SessionLog {
         }
     }
 
-    /// Whether the last write failed: sessions are not being recorded.
-    pub fn is_failing(&self) -> bool {
-        self.is_failing
-    }
-
     fn report(&mut self, outcome: Result<(), StoreError>) {
         match outcome {
             Ok(()) => self.is_failing = false,
@@ -92,6 +87,6 @@ mod tests {
         log.record(SessionChange::Ended { cause, length: Duration::from_millis(20_500) }).await;
         let done = store.sessions().await.unwrap();
         assert_eq!((done[0].length_s, done[0].cause), (20.5, Some(cause)));
-        assert!(!log.is_failing());
+        assert!(!log.is_failing);
     }
 }

@@ -23,11 +23,6 @@ impl Store {
     pub async fn save_election(&self, term: Term, voted_for: Option<PeerId>) -> Result<(), StoreError> {
         self.call(move |connection| save(connection, term, voted_for)).await
     }
-
-    /// The same, blocking for a bounded time.
-    pub fn save_election_now(&self, term: Term, voted_for: Option<PeerId>) -> Result<(), StoreError> {
-        self.call_now(move |connection| save(connection, term, voted_for))
-    }
 }
 
 /// An older term never replaces a newer one.

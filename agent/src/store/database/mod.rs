@@ -132,7 +132,9 @@ impl Store {
         trouble.as_ref().filter(|trouble| trouble.at.elapsed() < TROUBLE_TOLD).map(|trouble| trouble.what.clone())
     }
 
-    fn remember<T>(&self, outcome: Result<T, StoreError>) -> Result<T, StoreError> {
+    /// What a job came to; none where it was not done. A failure is remembered for [`Store::trouble`].
+    fn settle<T>(&self, done: Option<rusqlite::Result<T>>) -> Result<T, StoreError> {
+        let outcome = done.ok_or(StoreError::Overloaded).and_then(|done| done.map_err(|e| explain(&self.path, e)));
         outcome.inspect_err(|error| {
             let trouble = Trouble { what: error.to_string(), at: Instant::now() };
             *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(trouble);
@@ -147,11 +149,8 @@ impl Store {
     {
         let (reply, answer) = oneshot::channel();
         let job: Job = Box::new(move |connection| drop(reply.send(work(connection))));
-        let outcome = match self.jobs.send(job).await {
-            Ok(()) => answer.await.map_err(|_| StoreError::Overloaded),
-            Err(_) => Err(StoreError::Overloaded),
-        };
-        self.remember(outcome.and_then(|done| done.map_err(|e| explain(&self.path, e))))
+        let sent = self.jobs.send(job).await.is_ok();
+        self.settle(if sent { answer.await.ok() } else { None })
     }
 
     /// The same for callers that cannot wait as futures do: blocks, for a bounded time.
@@ -162,11 +161,8 @@ impl Store {
     {
         let (reply, answer) = sync_channel(1);
         let job: Job = Box::new(move |connection| drop(reply.send(work(connection))));
-        let outcome = match self.jobs.try_send(job) {
-            Ok(()) => answer.recv_timeout(NOW_TIMEOUT).map_err(|_| StoreError::Overloaded),
-            Err(_) => Err(StoreError::Overloaded),
-        };
-        self.remember(outcome.and_then(|done| done.map_err(|e| explain(&self.path, e))))
+        let sent = self.jobs.try_send(job).is_ok();
+        self.settle(if sent { answer.recv_timeout(NOW_TIMEOUT).ok() } else { None })
     }
 
     /// Returns when everything that was asked before is on disk and in the database's own file: right before the end of

@@ -95,7 +95,7 @@ async fn a_vote_survives_a_restart_and_is_never_replaced_by_an_older_one() {
     let (_dir, path, store) = database();
     assert_eq!(store.election().await.unwrap(), (Term(0), None));
     store.save_election(Term(7), Some(PeerId([1; 32]))).await.unwrap();
-    store.save_election_now(Term(6), Some(PeerId([2; 32]))).unwrap();
+    store.save_election(Term(6), Some(PeerId([2; 32]))).await.unwrap();
     drop(store);
     let store = Store::open(&path).unwrap();
     assert_eq!(store.election().await.unwrap(), (Term(7), Some(PeerId([1; 32]))));
@@ -236,11 +236,11 @@ fn what_is_no_database_of_ours_is_refused() {
 }
 
 #[cfg(unix)]
-#[test]
-fn the_file_and_its_companions_are_private() {
+#[tokio::test]
+async fn the_file_and_its_companions_are_private() {
     use std::os::unix::fs::PermissionsExt;
     let (dir, _path, store) = database();
-    store.save_election_now(Term(1), None).unwrap();
+    store.save_election(Term(1), None).await.unwrap();
     for entry in std::fs::read_dir(dir.path()).unwrap() {
         let entry = entry.unwrap();
         assert_eq!(entry.metadata().unwrap().permissions().mode() & 0o077, 0, "{:?}", entry.path());
