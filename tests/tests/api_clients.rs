@@ -1,32 +1,15 @@
 //! Real clients of OpenAI's API, and requests as others form them, against a real model one hop away.
 
-use std::path::Path;
-
 use anyhow::{Context, Result, ensure};
-use idlewild_tests::agent::FOUND_WITHIN;
 use idlewild_tests::lab::{python, real_model};
-use idlewild_tests::{Cluster, Lab, REAL_MODEL, Verdict, in_lab};
+use idlewild_tests::{Cluster, REAL_MODEL, Verdict, in_lab};
 use serde_json::{Value, json};
-
-/// An origin without a model, and a worker with one.
-fn pair(lab: &Lab, model: &Path) -> Result<Cluster> {
-    let (_, hosts) = lab.home(&["a", "b"])?;
-    let cluster = Cluster::new(lab, &hosts, |number, launch| {
-        if number == 0 {
-            return Ok(launch.busy());
-        }
-        launch.import(model, REAL_MODEL)?;
-        Ok(launch)
-    })?;
-    cluster.0[0].until_serving(cluster.0[1].peer()?, FOUND_WITHIN)?;
-    Ok(cluster)
-}
 
 #[test]
 fn openai_python_and_requests_of_other_clients_are_served() -> Verdict {
     let (Some(model), Some(python)) = (real_model()?, python()?) else { return Ok(()) };
     in_lab(|lab| {
-        let cluster = pair(lab, &model)?;
+        let cluster = Cluster::of_real_workers(lab, &["a", "b"], &model)?;
         let origin = &cluster.0[0];
         let driver = concat!(env!("CARGO_MANIFEST_DIR"), "/clients/openai_driver.py");
         let output = origin

@@ -3,14 +3,13 @@
 //! Greedy text is equal across a recompute only where the two likeliest tokens are further apart than the noise of
 //! batching, so the prompt is one with wide margins at all 200 tokens.
 
-use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use idlewild_tests::agent::{FOUND_WITHIN, Status};
 use idlewild_tests::lab::real_model;
-use idlewild_tests::{Agent, Answer, Cluster, Lab, REAL_MODEL, Signal, Verdict, completion, in_lab};
+use idlewild_tests::{Agent, Answer, Cluster, REAL_MODEL, Signal, Verdict, completion, in_lab};
 
 /// What is asked: counting goes on with wide margins.
 const PROMPT: &str = "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30";
@@ -35,27 +34,11 @@ const LOSSES: [Loss; 2] = [
     Loss { signal: Signal::STOP, pause_max: Duration::from_secs(4) },
 ];
 
-/// An origin without a model, and two workers with one.
-fn trio(lab: &Lab, model: &Path) -> Result<Cluster> {
-    let (_, hosts) = lab.home(&["a", "b", "c"])?;
-    let cluster = Cluster::new(lab, &hosts, |number, launch| {
-        if number == 0 {
-            return Ok(launch.busy());
-        }
-        launch.import(model, REAL_MODEL)?;
-        Ok(launch)
-    })?;
-    for worker in &cluster.0[1..] {
-        cluster.0[0].until_serving(worker.peer()?, FOUND_WITHIN)?;
-    }
-    Ok(cluster)
-}
-
 #[test]
 fn a_worker_lost_at_any_token_changes_not_one_letter_of_the_answer() -> Verdict {
     let Some(model) = real_model()? else { return Ok(()) };
     in_lab(|lab| {
-        let mut cluster = trio(lab, &model)?;
+        let mut cluster = Cluster::of_real_workers(lab, &["a", "b", "c"], &model)?;
         warm(&cluster)?;
         let expected = cluster.0[0].answer(&completion(REAL_MODEL, PROMPT, TOKENS))?;
         let count = expected.pieces.len();

@@ -1,14 +1,14 @@
 //! Several agents as one private swarm.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
 use super::{Agent, Launch};
-use crate::{Host, Lab};
+use crate::{Host, Lab, REAL_MODEL};
 
 /// Names the program under test; without it, the one that cargo built beside the test.
 const PROGRAM_VARIABLE: &str = "IDLEWILD_BIN";
@@ -53,6 +53,22 @@ impl Cluster {
         }
         agents.iter().try_for_each(|agent| agent.wait_for_api().map(drop))?;
         Ok(Self(agents))
+    }
+
+    /// An origin without a model, and workers with a real one that it knows to serve: one home, a host for each name.
+    pub fn of_real_workers(lab: &Lab, names: &[&str], model: &Path) -> Result<Self> {
+        let (_, hosts) = lab.home(names)?;
+        let cluster = Self::new(lab, &hosts, |number, launch| {
+            if number == 0 {
+                return Ok(launch.busy());
+            }
+            launch.import(model, REAL_MODEL)?;
+            Ok(launch)
+        })?;
+        for worker in &cluster.0[1..] {
+            cluster.0[0].until_serving(worker.peer()?, FOUND_WITHIN)?;
+        }
+        Ok(cluster)
     }
 
     /// The agent that the first believes to lead, once there is one.
