@@ -249,8 +249,11 @@ pub enum Unfit {
     #[error("does not have the model")]
     NoModel,
     /// Its context, or the room left in it, is too small.
-    #[error("has no room for a context this long")]
-    ContextTooLong,
+    #[error("has no room for a context this long (it holds {context_tokens} tokens)")]
+    ContextTooLong {
+        /// Tokens that a context may have there, at best.
+        context_tokens: u32,
+    },
     /// Its owner is there, or a rule forbids.
     #[error("its owner is using it")]
     OwnerPresent,

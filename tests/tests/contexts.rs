@@ -31,7 +31,7 @@ fn a_prompt_of_8k_goes_to_the_host_with_32k_and_a_short_one_to_either() -> Verdi
         ensure!(too_long.status() == 400, "status {}", too_long.status());
         let error = too_long.json()?;
         ensure!(error["error"]["code"] == "context_length_exceeded", "{error}");
-        ensure!(error["error"]["message"].as_str().is_some_and(|says| says.contains("context")), "{error}");
+        ensure!(error["error"]["message"].as_str().is_some_and(|says| says.contains("32768")), "{error}");
         Ok(())
     })
 }

@@ -90,7 +90,10 @@ impl Coordinator {
         let room = Room::IN_ORDER.into_iter().find(|room| able.iter().any(|fit| has(*room, fit)));
         let (mut fit, short): (Vec<_>, Vec<_>) =
             able.into_iter().partition(|fit| room.is_some_and(|room| has(room, fit)));
-        unfit.extend(short.into_iter().map(|fit| (fit.peer, Unfit::ContextTooLong)));
+        unfit.extend(short.into_iter().map(|fit| {
+            let context_tokens = fit.model.context_tokens;
+            (fit.peer, Unfit::ContextTooLong { context_tokens })
+        }));
         unfit.sort_unstable();
         fit.sort_by_key(|fit| (fit.peer != question.origin, fit.peer));
         (fit, unfit)

@@ -32,7 +32,7 @@ pub enum RequestErrorKind {
     PromptTooLong {
         /// Tokens of the prompt (an estimate unless a worker counted them).
         prompt_tokens: u32,
-        /// The largest context that a worker named; 0 where none did.
+        /// The largest context that a peer named; 0 where none did.
         context_tokens: u32,
     },
     /// The model cannot use such a request.

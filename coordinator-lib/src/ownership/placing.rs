@@ -10,6 +10,10 @@ use crate::ownership::{Output, PeerReason, RequestError, RequestErrorKind, Reque
 /// Output that a request which passed its estimate is expected to bring still: a quarter of what it has, at least this.
 const RESIDUAL_TOKENS_MIN: u32 = 16;
 
+/// What a guessed length is divided by where no peer has room for all of it: no tokenizer needs fewer tokens than that,
+/// but for blanks.
+const GUESS_OVER_LEAST: u32 = 4;
+
 /// The search for a worker.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(super) struct Placing {
@@ -19,6 +23,8 @@ pub(super) struct Placing {
     question: Option<Question>,
     /// None while a worker runs that is not leaving.
     search: Option<Search>,
+    /// The guess at the prompt's length stood in the way: peers that it fits by guess / [`GUESS_OVER_LEAST`] may count it.
+    doubtful: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -77,7 +83,7 @@ impl RequestMachine {
             request: self.spec.request,
             attempt: self.placing.attempt,
             model: self.spec.model,
-            prompt_tokens: self.prompt_tokens(),
+            prompt_tokens: self.asked_prompt_tokens(),
             expected_output_tokens: self.expected_output_tokens(),
             done_tokens: self.log.next_index(),
             excluded: self.excluded(now, forgiving),
@@ -91,6 +97,17 @@ impl RequestMachine {
             (None, Some(counted)) => counted.prompt_tokens,
             (None, None) => self.spec.prompt_tokens_estimate,
         }
+    }
+
+    /// What peers must have room for.
+    fn asked_prompt_tokens(&self) -> u32 {
+        let divisor = if self.is_guessed() && self.placing.doubtful { GUESS_OVER_LEAST } else { 1 };
+        self.prompt_tokens() / divisor
+    }
+
+    /// Whether no worker has counted the prompt.
+    fn is_guessed(&self) -> bool {
+        self.log.prompt().is_none() && self.failures.too_long.is_none()
     }
 
     /// The estimate, or a little more than there is already.
@@ -142,6 +159,11 @@ impl RequestMachine {
 
     /// Nobody can take it now: ask again soon, or tell the client.
     fn nowhere(&mut self, now: Now, terms: &[PeerTerms]) {
+        if self.running.is_none() && self.may_fit(terms) {
+            self.placing.doubtful = true;
+            self.ask(now);
+            return;
+        }
         let retry_at = now + self.limits.nowhere_retry;
         // While a worker that is leaving goes on, so does the search; a new one begins when it is gone.
         if self.running.is_none() && (self.is_beyond_patience(retry_at) || self.is_hopeless(terms)) {
@@ -151,6 +173,12 @@ impl RequestMachine {
             search.forgiving = true;
             search.retry_at = Some(retry_at);
         }
+    }
+
+    /// Whether a peer refused for a length that was only guessed: one of them shall count.
+    fn may_fit(&self, terms: &[PeerTerms]) -> bool {
+        let is_too_long = |t: &PeerTerms| matches!(t.unfit, Some(Unfit::ContextTooLong { .. }));
+        self.is_guessed() && !self.placing.doubtful && terms.iter().any(is_too_long)
     }
 
     /// Whether a question at `retry_at` might be answered too late, by the coordinator and then by ourselves.
@@ -163,7 +191,7 @@ impl RequestMachine {
     fn is_hopeless(&self, terms: &[PeerTerms]) -> bool {
         !terms.is_empty()
             && terms.iter().all(|t| match t.unfit {
-                Some(Unfit::NoModel | Unfit::ContextTooLong | Unfit::OwnerPresent) => true,
+                Some(Unfit::NoModel | Unfit::ContextTooLong { .. } | Unfit::OwnerPresent) => true,
                 Some(Unfit::JustFailed) => self.failures.is_lasting(t.peer),
                 Some(Unfit::Leaving | Unfit::Unreachable) | None => false,
             })
@@ -183,18 +211,21 @@ impl RequestMachine {
     }
 
     fn kind_of_nobody(&self, terms: &[PeerTerms]) -> RequestErrorKind {
-        let only = |allowed: &[Unfit]| {
-            !terms.is_empty() && terms.iter().all(|t| t.unfit.is_some_and(|u| allowed.contains(&u)))
+        let every = |holds: fn(Unfit) -> bool| !terms.is_empty() && terms.iter().all(|t| t.unfit.is_some_and(holds));
+        let is_without = |why: Unfit| matches!(why, Unfit::NoModel);
+        let is_short = |why: Unfit| matches!(why, Unfit::NoModel | Unfit::ContextTooLong { .. });
+        let is_short_or_tried = |why: Unfit| {
+            matches!(why, Unfit::NoModel | Unfit::ContextTooLong { .. } | Unfit::JustFailed)
         };
-        let too_long =
-            |context_tokens| RequestErrorKind::PromptTooLong { prompt_tokens: self.prompt_tokens(), context_tokens };
-        match self.failures.too_long {
-            _ if only(&[Unfit::NoModel]) => RequestErrorKind::NoModel,
-            Some(seen) if only(&[Unfit::NoModel, Unfit::ContextTooLong, Unfit::JustFailed]) => {
-                too_long(seen.context_tokens)
-            }
-            None if only(&[Unfit::NoModel, Unfit::ContextTooLong]) => too_long(0),
-            Some(_) | None => RequestErrorKind::NoPeer,
+        let counted = self.failures.too_long;
+        if every(is_without) {
+            RequestErrorKind::NoModel
+        } else if every(is_short) || (counted.is_some() && every(is_short_or_tried)) {
+            let named = terms.iter().filter_map(|t| context_of(t.unfit?)).chain(counted.map(|seen| seen.context_tokens));
+            let context_tokens = named.max().unwrap_or(0);
+            RequestErrorKind::PromptTooLong { prompt_tokens: self.prompt_tokens(), context_tokens }
+        } else {
+            RequestErrorKind::NoPeer
         }
     }
 
@@ -217,5 +248,13 @@ impl RequestMachine {
         } else {
             self.search(now);
         }
+    }
+}
+
+/// The context that a peer said is too short.
+fn context_of(why: Unfit) -> Option<u32> {
+    match why {
+        Unfit::ContextTooLong { context_tokens } => Some(context_tokens),
+        Unfit::NoModel | Unfit::OwnerPresent | Unfit::Leaving | Unfit::JustFailed | Unfit::Unreachable => None,
     }
 }

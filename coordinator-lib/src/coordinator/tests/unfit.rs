@@ -26,7 +26,7 @@ fn every_reason_is_told() {
     let failed = PlaceRequest { excluded: vec![peer(2)], ..request(1) };
     check(digest(2, model()), &failed, Unfit::JustFailed);
     let short = ModelLoad { context_tokens: 100, ..model() };
-    check(digest(2, short), &request(1), Unfit::ContextTooLong);
+    check(digest(2, short), &request(1), Unfit::ContextTooLong { context_tokens: 100 });
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn what_will_not_change_is_said_before_what_may() {
     let busy_and_short = Digest { state: PeerState::Busy, ..digest(2, short) };
     assert_eq!(
         why_not(&place(&view_of(&[digest(1, model()), busy_and_short]), &excluded), 2),
-        Some(Unfit::ContextTooLong)
+        Some(Unfit::ContextTooLong { context_tokens: 100 })
     );
 }
 
@@ -80,7 +80,7 @@ fn what_will_not_change_is_said_before_what_may() {
 fn room_that_is_taken_now_is_waited_for_where_there_is_no_other() {
     let full = ModelLoad { kv_free_tokens: 10, ..model() };
     let both = place(&view_of(&[digest(1, model()), digest(2, full)]), &request(1));
-    assert_eq!(why_not(&both, 2), Some(Unfit::ContextTooLong));
+    assert_eq!(why_not(&both, 2), Some(Unfit::ContextTooLong { context_tokens: 4096 }));
     assert_eq!(worker(&place(&view_of(&[digest(2, full)]), &request(1))), Some(peer(2)));
 }
 
@@ -88,7 +88,7 @@ fn room_that_is_taken_now_is_waited_for_where_there_is_no_other() {
 fn an_answer_that_may_end_with_the_context_beats_none() {
     let scant = ModelLoad { context_tokens: 120, ..model() };
     let both = place(&view_of(&[digest(1, model()), digest(2, scant)]), &request(1));
-    assert_eq!(why_not(&both, 2), Some(Unfit::ContextTooLong));
+    assert_eq!(why_not(&both, 2), Some(Unfit::ContextTooLong { context_tokens: 120 }));
     assert_eq!(worker(&place(&view_of(&[digest(2, scant)]), &request(1))), Some(peer(2)));
     let none = ModelLoad { context_tokens: 100, ..model() };
     assert_eq!(worker(&place(&view_of(&[digest(2, none)]), &request(1))), None, "not one token fits");

@@ -7,6 +7,8 @@ use idlewild_protocol::{JobFailure, Unfit};
 use super::bench::{Bench, ms, peer};
 use crate::ownership::{Ending, Limits, LossReason, Output, PeerReason, RequestErrorKind, Why};
 
+const TOO_LONG: Unfit = Unfit::ContextTooLong { context_tokens: 4096 };
+
 /// What the product promises: an error within 2 s.
 const ERROR_WITHIN: Duration = Duration::from_secs(2);
 
@@ -29,7 +31,7 @@ fn time_to_failure(bench: &mut Bench, why: &[(u8, Unfit)]) -> Duration {
 fn what_a_moment_will_not_change_fails_at_once() {
     for (why, kind) in [
         (Unfit::NoModel, RequestErrorKind::NoModel),
-        (Unfit::ContextTooLong, RequestErrorKind::PromptTooLong { prompt_tokens: 4, context_tokens: 0 }),
+        (TOO_LONG, RequestErrorKind::PromptTooLong { prompt_tokens: 4, context_tokens: 4096 }),
         (Unfit::OwnerPresent, RequestErrorKind::NoPeer),
     ] {
         let mut bench = Bench::new();
@@ -128,9 +130,30 @@ fn a_prompt_too_long_for_one_peer_is_placed_by_its_real_length() {
     bench.place_on(1);
     bench.fail(1, JobFailure::PromptTooLong { prompt_tokens: 3000, context_tokens: 2048 });
     assert_eq!(bench.question().prompt_tokens, 3000);
-    bench.nowhere(&[(1, Unfit::JustFailed), (2, Unfit::ContextTooLong), (3, Unfit::NoModel)]);
-    assert_eq!(bench.error().kind, RequestErrorKind::PromptTooLong { prompt_tokens: 3000, context_tokens: 2048 });
+    bench.nowhere(&[(1, Unfit::JustFailed), (2, TOO_LONG), (3, Unfit::NoModel)]);
+    assert_eq!(bench.error().kind, RequestErrorKind::PromptTooLong { prompt_tokens: 3000, context_tokens: 4096 });
     assert_eq!(bench.error().retry_after, None);
+}
+
+#[test]
+fn a_length_that_was_only_guessed_does_not_refuse_a_request_that_may_fit() {
+    let mut bench = Bench::new();
+    bench.nowhere(&[(1, TOO_LONG), (2, Unfit::NoModel)]);
+    assert_eq!(bench.question().prompt_tokens, 1, "a quarter of the guess");
+    bench.place_on(1);
+    bench.accept(1);
+    bench.lose(1);
+    assert_eq!(bench.question().prompt_tokens, 3, "counted");
+    bench.nowhere(&[(1, TOO_LONG)]);
+    assert_eq!(bench.error().kind, RequestErrorKind::PromptTooLong { prompt_tokens: 3, context_tokens: 4096 });
+}
+
+#[test]
+fn a_prompt_that_is_too_long_by_any_count_is_refused_by_the_guess() {
+    let mut bench = Bench::new();
+    bench.nowhere(&[(1, TOO_LONG)]);
+    bench.nowhere(&[(1, Unfit::ContextTooLong { context_tokens: 512 }), (2, TOO_LONG)]);
+    assert_eq!(bench.error().kind, RequestErrorKind::PromptTooLong { prompt_tokens: 4, context_tokens: 4096 });
 }
 
 #[test]
