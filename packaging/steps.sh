@@ -105,7 +105,9 @@ require_rust() {
         fail "Rust is not installed (version $needed or later is needed; Debian 12 has an older one)" \
             "install it with rustup (see rustup.rs), then run this again"
     fi
-    found=$(rustc --version | cut -d' ' -f2)
+    found=$({ rustc --version 2>/dev/null || true; } | cut -d" " -f2)
+    [[ -n $found ]] ||
+        fail "rustc does not run: no toolchain is chosen" "rustup default stable (what rustup says: rustc --version)"
     [[ $(printf '%s\n%s\n' "$needed" "${found%%-*}" | sort --version-sort | head -n 1) == "$needed" ]] ||
         fail "Rust $found is too old: $needed or later is needed" "rustup update stable"
     echo "rustc $found" >&2

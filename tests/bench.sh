@@ -19,7 +19,7 @@ unset RUSTFLAGS CARGO_BUILD_RUSTFLAGS CARGO_ENCODED_RUSTFLAGS
 CARGO_TARGET_DIR=$(target_dir)
 export CARGO_TARGET_DIR
 
-cargo build --quiet --release --locked --package idlewild --package idlewild-tests
+cargo build --quiet --release --locked --workspace
 IDLEWILD_BIN=${IDLEWILD_BIN:-$(built_program)}
 IDLEWILD_TEST_MODEL=${IDLEWILD_TEST_MODEL:-$(fetch_model)}
 export IDLEWILD_BIN IDLEWILD_TEST_MODEL

@@ -9,8 +9,15 @@ use idlewild_swarm::{PeerLink, Probe, ProbeError};
 
 use crate::store::{LinkRecord, unix_s};
 
-/// A figure older than this is measured again.
-const FRESH: Duration = Duration::from_mins(30);
+/// A figure older than this is measured again. Homes rewire seldom, and what is really transferred counts too.
+const FRESH: Duration = Duration::from_hours(6);
+
+/// So many fresh figures say what our own end carries. Any other pair is taken for the slower of its two ends until its
+/// turn comes: a swarm of twenty must not send a hundred megabytes a peer when it wakes up.
+const ENOUGH: usize = 4;
+
+/// Between two probes where there are [`ENOUGH`] figures.
+const UNHURRIED: Duration = Duration::from_mins(20);
 
 /// A connection younger than this is not probed: its second connection may still be coming.
 const SETTLED: Duration = Duration::from_secs(5);
@@ -21,7 +28,7 @@ const RETRY: Duration = Duration::from_mins(5);
 /// After a day's bytes were used up.
 const RETRY_BUDGET: Duration = Duration::from_hours(1);
 
-/// The conversation. Bounded by the peers that are connected and those on record.
+/// When whom was measured. Bounded by the peers that are connected and those on record.
 #[derive(Debug, Default)]
 pub(super) struct Links {
     /// When a peer may be probed again.
@@ -29,6 +36,8 @@ pub(super) struct Links {
     /// Figures of the last run, until there are new ones.
     recorded: BTreeMap<PeerId, LinkRecord>,
     running: Option<PeerId>,
+    /// When the last probe ended.
+    last: Option<Duration>,
 }
 
 /// What is believed of one link.
@@ -40,9 +49,13 @@ pub(super) struct Figure {
 }
 
 impl Links {
+    /// Knows what the last run measured, as far as that is fresh; the agent's time begins at 0.
     pub(super) fn new(recorded: Vec<LinkRecord>) -> Self {
+        let today_s = unix_s();
+        let rest = |link: &LinkRecord| FRESH.saturating_sub(Duration::from_secs(today_s.abs_diff(link.measured_s)));
+        let not_before = recorded.iter().map(|link| (link.peer, rest(link))).collect();
         let recorded = recorded.into_iter().map(|link| (link.peer, link)).collect();
-        Self { recorded, ..Self::default() }
+        Self { not_before, recorded, ..Self::default() }
     }
 
     /// The figures of connected peers. Goodput is towards the peer where measured: KV goes that way.
@@ -74,12 +87,15 @@ impl Links {
 
     /// Whom to probe now: of those that may be, the one whose turn it has been for longest.
     pub(super) fn next_probe(&mut self, now: Duration, links: &[PeerLink]) -> Option<PeerId> {
-        if self.running.is_some() {
+        let is_fresh = |link: &&PeerLink| link.measured_for.is_some_and(|age| age < FRESH);
+        let may_wait = links.iter().filter(is_fresh).count() >= ENOUGH;
+        if self.running.is_some() || (may_wait && self.last.is_some_and(|last| now < last + UNHURRIED)) {
             return None;
         }
         let turn = |peer: PeerId| self.not_before.get(&peer).copied().unwrap_or(Duration::ZERO);
         let ready = links.iter().filter(|link| link.has_bulk && link.connected_for >= SETTLED);
-        let chosen = ready.map(|link| link.peer).filter(|peer| turn(*peer) <= now).min_by_key(|peer| turn(*peer))?;
+        let stale = ready.filter(|link| !is_fresh(link));
+        let chosen = stale.map(|link| link.peer).filter(|peer| turn(*peer) <= now).min_by_key(|peer| turn(*peer))?;
         self.running = Some(chosen);
         Some(chosen)
     }
@@ -93,6 +109,7 @@ impl Links {
         rtt_us: u32,
     ) -> Option<LinkRecord> {
         self.running = None;
+        self.last = Some(now);
         let (pause, record) = match outcome {
             Ok(probe) => {
                 let record = LinkRecord {
@@ -130,6 +147,7 @@ mod tests {
             rtt_us: 100,
             up_bytes_per_s: up,
             down_bytes_per_s: None,
+            measured_for: None,
             connected_for: Duration::from_mins(1),
             has_bulk: true,
         }
@@ -152,6 +170,40 @@ mod tests {
         assert_eq!(links.next_probe(S + RETRY, &both), Some(second));
         links.probed(S + RETRY, second, Err(ProbeError::BudgetSpent), 9);
         assert_eq!(links.next_probe(S + FRESH, &both), Some(first));
+    }
+
+    #[test]
+    fn what_was_measured_lately_by_either_side_is_not_probed() {
+        let mut links = Links::default();
+        let measured = |age| PeerLink { measured_for: Some(age), ..link(1, Some(5)) };
+        assert_eq!(links.next_probe(S, &[measured(FRESH / 2)]), None);
+        assert_eq!(links.next_probe(S, &[measured(FRESH)]), Some(PeerId([1; 32])));
+    }
+
+    #[test]
+    fn a_large_swarm_is_measured_without_hurry() {
+        let mut links = Links::default();
+        let known = (1..=4).map(|n| PeerLink { measured_for: Some(S), ..link(n, Some(5)) });
+        let all: Vec<PeerLink> = known.chain([link(5, None), link(6, None)]).collect();
+        let first = links.next_probe(S, &all).unwrap();
+        links.probed(S, first, Err(ProbeError::Unfinished), 9);
+        assert_eq!(links.next_probe(S * 2, &all), None);
+        assert_ne!(links.next_probe(S + UNHURRIED, &all), None);
+    }
+
+    #[test]
+    fn a_restart_measures_nothing_that_was_measured_an_hour_ago() {
+        let measured_s = unix_s() - 3600;
+        let record = LinkRecord {
+            peer: PeerId([1; 32]),
+            up_bytes_per_s: Some(7),
+            down_bytes_per_s: None,
+            rtt_us: 1,
+            measured_s,
+        };
+        let mut links = Links::new(vec![record]);
+        assert_eq!(links.next_probe(S, &[link(1, None)]), None);
+        assert_ne!(links.next_probe(FRESH, &[link(1, None)]), None);
     }
 
     #[test]

@@ -6,11 +6,11 @@ use std::time::Instant;
 
 use idlewild_protocol::PeerId;
 
-/// Bytes a day that this peer spends on probing one other, both directions together: a few dozen full probes.
+/// Bytes a day that this peer spends on probing others, all of them and both directions together: a dozen full probes.
 const ASKED_BYTES: u64 = 64 * 1024 * 1024;
 
-/// Bytes a day that another may make this peer spend.
-const SERVED_BYTES: u64 = 2 * ASKED_BYTES;
+/// Bytes a day that one other may make this peer spend: all of its own day's, since it chooses whom it probes.
+const SERVED_BYTES: u64 = ASKED_BYTES;
 
 const DAY: Duration = Duration::from_hours(24);
 
@@ -32,33 +32,47 @@ struct Account {
     spent: u64,
 }
 
-/// What was spent, by peer and by who asked. Pure: time is an argument.
+/// What was spent: by us, and by each that asked us. Pure: time is an argument.
 #[derive(Debug, Default)]
 pub(crate) struct Budget {
-    accounts: BTreeMap<(PeerId, Asker), Account>,
+    ours: Option<Account>,
+    theirs: BTreeMap<PeerId, Account>,
+}
+
+impl Account {
+    /// Takes `bytes` from the day's `limit`; no, and nothing is taken, if that much is not left.
+    fn spend(&mut self, bytes: u64, limit: u64, now: Instant) -> bool {
+        if now >= self.since + DAY {
+            *self = Self { since: now, spent: 0 };
+        }
+        let fits = self.spent + bytes <= limit;
+        if fits {
+            self.spent += bytes;
+        }
+        fits
+    }
 }
 
 impl Budget {
-    /// Takes `bytes` from the day's budget; no, and nothing is taken, if that much is not left.
+    /// Whether `bytes` of a probe of or by `peer` are still to be had today; they are then spent.
     pub(crate) fn spend(&mut self, peer: PeerId, asker: Asker, bytes: u64, now: Instant) -> bool {
-        let limit = match asker {
-            Asker::Us => ASKED_BYTES,
-            Asker::Them => SERVED_BYTES,
-        };
-        let account = self.accounts.entry((peer, asker)).or_insert(Account { since: now, spent: 0 });
-        if now >= account.since + DAY {
-            *account = Account { since: now, spent: 0 };
+        let fresh = Account { since: now, spent: 0 };
+        match asker {
+            Asker::Us => self.ours.get_or_insert(fresh).spend(bytes, ASKED_BYTES, now),
+            Asker::Them => {
+                let fits = self.theirs.entry(peer).or_insert(fresh).spend(bytes, SERVED_BYTES, now);
+                self.close_oldest();
+                fits
+            }
         }
-        let fits = account.spent + bytes <= limit;
-        if fits {
-            account.spent += bytes;
-        }
-        if self.accounts.len() > MAX_ACCOUNTS
-            && let Some(oldest) = self.accounts.iter().min_by_key(|(_, account)| account.since).map(|(key, _)| *key)
+    }
+
+    fn close_oldest(&mut self) {
+        if self.theirs.len() > MAX_ACCOUNTS
+            && let Some(oldest) = self.theirs.iter().min_by_key(|(_, account)| account.since).map(|(peer, _)| *peer)
         {
-            self.accounts.remove(&oldest);
+            self.theirs.remove(&oldest);
         }
-        fits
     }
 }
 
@@ -67,13 +81,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_day_has_so_many_bytes_for_each_pair_and_direction() {
+    fn a_day_has_so_many_bytes_for_all_that_we_probe_and_for_each_that_probes_us() {
         let (mut budget, now) = (Budget::default(), Instant::now());
         let (one, other) = (PeerId([1; 32]), PeerId([2; 32]));
         assert!(budget.spend(one, Asker::Us, ASKED_BYTES, now));
         assert!(!budget.spend(one, Asker::Us, 1, now + DAY / 2));
-        assert!(budget.spend(other, Asker::Us, 1, now));
-        assert!(budget.spend(one, Asker::Them, 1, now));
+        assert!(!budget.spend(other, Asker::Us, 1, now));
+        assert!(budget.spend(one, Asker::Them, SERVED_BYTES, now));
+        assert!(!budget.spend(one, Asker::Them, 1, now));
+        assert!(budget.spend(other, Asker::Them, 1, now));
         assert!(budget.spend(one, Asker::Us, 1, now + DAY));
     }
 }

@@ -12,8 +12,8 @@
 //! Invariant: nothing but `hello` is served on a connection before its peer has proved to be a member.
 //! Invariant: every queue, stream count and retry is bounded; what does not fit is refused, never dropped in silence.
 //!
-//! Deliberately absent: gossipsub (digests go straight to connected peers, see the agent), relays and hole punching,
-//! identify (it would tell strangers our addresses), and every decision about who should do what.
+//! Deliberately absent: gossipsub (digests go straight to connected peers, see the agent) and identify (it would tell
+//! strangers our addresses; docs/adr/0011 says more), relays and hole punching, and every decision about who should do what.
 
 mod address;
 mod backoff;

@@ -25,6 +25,8 @@ pub struct PeerLink {
     pub up_bytes_per_s: Option<u64>,
     /// Measured bytes a second from it.
     pub down_bytes_per_s: Option<u64>,
+    /// Since when one of these rates is known; none before the first measurement, whoever asked for it.
+    pub measured_for: Option<Duration>,
     /// Since when it is here.
     pub connected_for: Duration,
     /// Whether it has a connection of its own for bulk data.
@@ -51,6 +53,7 @@ pub(crate) struct PeerState {
     /// 0 is not measured.
     up_bytes_per_s: AtomicU64,
     down_bytes_per_s: AtomicU64,
+    measured_at: Mutex<Option<Instant>>,
     has_bulk: AtomicBool,
 }
 
@@ -69,6 +72,7 @@ impl PeerState {
             rtt_us: AtomicU32::new(0),
             up_bytes_per_s: AtomicU64::new(0),
             down_bytes_per_s: AtomicU64::new(0),
+            measured_at: Mutex::new(None),
             has_bulk: AtomicBool::new(false),
         };
         (state, queue)
@@ -89,6 +93,9 @@ impl PeerState {
                 rate.store(measured.max(1), Ordering::Relaxed);
             }
         }
+        if up.or(down).is_some() {
+            *self.measured_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        }
     }
 
     pub(crate) fn set_address(&self, address: String) {
@@ -105,6 +112,7 @@ impl PeerState {
             rtt_us: self.rtt_us.load(Ordering::Relaxed),
             up_bytes_per_s: rate(&self.up_bytes_per_s),
             down_bytes_per_s: rate(&self.down_bytes_per_s),
+            measured_for: self.measured_at.lock().unwrap_or_else(PoisonError::into_inner).map(|at| at.elapsed()),
             connected_for: self.since.elapsed(),
             has_bulk: self.has_bulk.load(Ordering::Relaxed),
         }

@@ -214,14 +214,14 @@ impl RequestMachine {
         let every = |holds: fn(Unfit) -> bool| !terms.is_empty() && terms.iter().all(|t| t.unfit.is_some_and(holds));
         let is_without = |why: Unfit| matches!(why, Unfit::NoModel);
         let is_short = |why: Unfit| matches!(why, Unfit::NoModel | Unfit::ContextTooLong { .. });
-        let is_short_or_tried = |why: Unfit| {
-            matches!(why, Unfit::NoModel | Unfit::ContextTooLong { .. } | Unfit::JustFailed)
-        };
+        let is_short_or_tried =
+            |why: Unfit| matches!(why, Unfit::NoModel | Unfit::ContextTooLong { .. } | Unfit::JustFailed);
         let counted = self.failures.too_long;
         if every(is_without) {
             RequestErrorKind::NoModel
         } else if every(is_short) || (counted.is_some() && every(is_short_or_tried)) {
-            let named = terms.iter().filter_map(|t| context_of(t.unfit?)).chain(counted.map(|seen| seen.context_tokens));
+            let named =
+                terms.iter().filter_map(|t| context_of(t.unfit?)).chain(counted.map(|seen| seen.context_tokens));
             let context_tokens = named.max().unwrap_or(0);
             RequestErrorKind::PromptTooLong { prompt_tokens: self.prompt_tokens(), context_tokens }
         } else {

@@ -163,7 +163,14 @@ fn place() -> impl Strategy<Value = PlaceRequest> {
 
 fn terms() -> impl Strategy<Value = PeerTerms> {
     use Unfit::{ContextTooLong, JustFailed, Leaving, NoModel, OwnerPresent, Unreachable};
-    let unfit = option::of(select(vec![NoModel, ContextTooLong { context_tokens: 4096 }, OwnerPresent, Leaving, JustFailed, Unreachable]));
+    let unfit = option::of(select(vec![
+        NoModel,
+        ContextTooLong { context_tokens: 4096 },
+        OwnerPresent,
+        Leaving,
+        JustFailed,
+        Unreachable,
+    ]));
     (peer(), unfit, [0.0..1e9, 0.0..1e9, 0.0..1e9, 0.0..1.0]).prop_map(|(peer, unfit, number)| PeerTerms {
         peer,
         unfit,
