@@ -169,7 +169,8 @@ mod tests {
         assert_eq!(links.next_probe(S * 2, &both), None);
         assert_eq!(links.next_probe(S + RETRY, &both), Some(second));
         links.probed(S + RETRY, second, Err(ProbeError::BudgetSpent), 9);
-        assert_eq!(links.next_probe(S + FRESH, &both), Some(first));
+        assert_eq!(links.next_probe(S + RETRY_BUDGET, &both), None);
+        assert_eq!(links.next_probe(S + RETRY + RETRY_BUDGET, &both), Some(second));
     }
 
     #[test]
