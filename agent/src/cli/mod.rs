@@ -74,7 +74,9 @@ pub fn cannot_run(why: &dyn std::error::Error) -> ExitCode {
 
 fn perform(cli: Cli, printer: &mut Printer) -> Result<Exit, Failure> {
     let context = Context::new(cli.home.as_deref())?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
+    // One thread: a token passes six tasks, and waking each on another thread costs more than its work. Whatever takes
+    // long is elsewhere: the engine in its child, the swarm and the database on their threads, files on blocking ones.
+    let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|e| Failure::new(Exit::Failed, anyhow::Error::new(e).context("could not start threads")))?;

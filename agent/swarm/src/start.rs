@@ -29,9 +29,6 @@ use crate::membership::wall_clock_s;
 use crate::streams::Streams;
 use crate::{Membership, StartError, Swarm, SwarmConfig, listen, multicast, transport};
 
-/// Threads of a swarm: one keeps heartbeats going while the other encrypts.
-const THREADS: usize = 2;
-
 /// Addresses of one peer that are dialled at once.
 const DIALS_AT_ONCE: NonZeroU8 = NonZeroU8::MIN.saturating_add(7);
 
@@ -61,9 +58,10 @@ pub async fn start(config: SwarmConfig) -> Result<(Swarm, mpsc::Receiver<SwarmEv
     starting.await.unwrap_or_else(|_ended| Err(StartError::Runtime(io::ErrorKind::Other.into())))
 }
 
-/// The swarm's own threads.
+/// What runs on the swarm's own thread. One: its tasks wake each other several times for every packet, and to wake a task
+/// on another thread costs more than most of them do. None of them takes long; what may goes to blocking threads.
 pub(crate) fn runtime() -> io::Result<Runtime> {
-    Builder::new_multi_thread().worker_threads(THREADS).thread_name("idlewild-swarm").enable_all().build()
+    Builder::new_current_thread().thread_name("idlewild-swarm").enable_all().build()
 }
 
 /// Runs `body` on a thread of its own, which owns the runtime and may block.
