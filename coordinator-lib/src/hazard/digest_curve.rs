@@ -2,7 +2,8 @@
 
 use idlewild_protocol::{HORIZONS_S, QuantisedSurvival};
 
-use super::{KaplanMeier, Session, Survival};
+use super::segment::{covered_s, read_age_s};
+use super::{KaplanMeier, Segment, Session, Survival};
 
 /// The cumulative hazard from which a digest says no more than "gone": its codes end at 20.
 const SATURATED: f64 = 19.9;
@@ -93,6 +94,22 @@ impl Survival for DigestCurve {
     /// Exact where S(age) is too small to divide by.
     fn conditional(&self, age_s: f64, t_s: f64) -> f64 {
         (self.cumulative_hazard(age_s) - self.cumulative_hazard(age_s + t_s)).exp().min(1.0)
+    }
+
+    /// Its pieces as they are, the last one for as long as is asked.
+    fn for_each_segment(&self, age_s: f64, horizon_s: f64, visit: &mut dyn FnMut(Segment)) {
+        let Some(horizon_s) = covered_s(horizon_s) else { return };
+        let age_s = read_age_s(age_s);
+        let first = HORIZONS_S.partition_point(|&ends_s| ends_s <= age_s).min(HORIZONS_S.len() - 1);
+        let mut from_s = 0.0;
+        for (at, piece) in self.pieces.iter().enumerate().skip(first) {
+            let goes_on = at + 1 == self.pieces.len();
+            let to_s = if goes_on { horizon_s } else { (piece.to_s - age_s).min(horizon_s) };
+            if to_s > from_s {
+                visit(Segment { length_s: to_s - from_s, rate_per_s: piece.rate });
+                from_s = to_s;
+            }
+        }
     }
 }
 

@@ -14,11 +14,13 @@
 mod digest_curve;
 mod kaplan_meier;
 mod log;
+mod segment;
 mod session;
 mod survival;
 
 pub use digest_curve::{DigestCurve, quantise, quantise_sessions};
 pub use kaplan_meier::KaplanMeier;
 pub use log::{CurveSource, HazardLog, NodeHazard};
+pub use segment::Segment;
 pub use session::Session;
 pub use survival::{Hazard, Survival};
