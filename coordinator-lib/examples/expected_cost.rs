@@ -8,9 +8,12 @@ use std::hint::black_box;
 use std::io::{self, Write};
 use std::time::Instant;
 
-use idlewild_coordinator::cost::{CostParameters, PeerRates, Situation, Work, terms};
+use idlewild_coordinator::cost::{CostParameters, Path, PeerRates, Residual, Situation, Work, terms};
 use idlewild_coordinator::hazard::{DigestCurve, Hazard, KaplanMeier, Session, Survival, quantise_sessions};
-use idlewild_coordinator::policy::{Fleet, FleetPeer, HazardAwarePolicy, Policy, Running};
+use idlewild_coordinator::policy::overlapped::{
+    Candidate, Decision, Host, Leaving, OverlappedParameters, RunningRequest, decide,
+};
+use idlewild_coordinator::policy::{Fleet, FleetPeer, HazardAwarePolicy, MigrationLimits, Policy, Running};
 
 /// Rounds of which the median counts.
 const ROUNDS: usize = 15;
@@ -34,13 +37,18 @@ fn main() -> io::Result<()> {
     let (fitted, digest) = (KaplanMeier::fit(&over), DigestCurve::new(&quantise_sessions(&over, 600.0)));
     let work = Work::fresh(1000, 400);
     let running = Running { current: 0, work: Work::running(1000, 400, 100), own_load_s: 7.5, hops: 0 };
-    let (policy, fleet) = (HazardAwarePolicy::default(), fleet_of(&digest));
+    let blocking = HazardAwarePolicy::blocking(CostParameters::default(), MigrationLimits::default());
+    let fleet = fleet_of(&digest);
     let mut out = io::stdout().lock();
     let mut print = |name: &str, micros: f64| writeln!(out, "{name} {micros:.3} us");
     print("E with a digest's curve", micros_each(10_000, || expected_s(&digest, &work)))?;
     print("E with a curve of 1000 sessions", micros_each(10_000, || expected_s(&fitted, &work)))?;
-    print("placement over 20 peers", micros_each(500, || policy.place(&fleet, &work)))?;
-    print("should_migrate over 20 peers", micros_each(500, || policy.should_migrate(&fleet, &running)))?;
+    for policy in [HazardAwarePolicy::default(), blocking] {
+        let name = format!("placement over 20 peers, {}", Policy::<usize>::name(&policy));
+        print(&name, micros_each(500, || policy.place(&fleet, &work)))?;
+    }
+    print("should_migrate over 20 peers", micros_each(500, || blocking.should_migrate(&fleet, &running)))?;
+    print("decision over 20 peers", micros_each(500, || decide_on(&digest)))?;
     print("digest of 1000 sessions", micros_each(50, || quantise_sessions(&over, 600.0)))
 }
 
@@ -54,6 +62,23 @@ fn fleet_of(curve: &dyn Survival) -> Fleet<'_, usize> {
     let peer =
         |id| FleetPeer { id, rates: RATES, load_s: 7.5, hazard: Hazard { curve, age_s: 1.0 }, known_remaining_s: None };
     Fleet::new((0..PEERS).map(peer).collect())
+}
+
+/// What the corrected rule makes of a running request that could go to any of the others.
+fn decide_on(curve: &dyn Survival) -> Decision<usize> {
+    let host = |id| Host::new(id, RATES, Hazard { curve, age_s: 1.0 });
+    let path = Path { goodput_bps: 1e7, round_trip_s: 0.003, budget_bytes: None, has_same_layout: true };
+    let candidates: Vec<_> = (1..PEERS).map(|id| Candidate { host: host(id), path: Some(path) }).collect();
+    let request = RunningRequest {
+        source: host(0),
+        context_tokens: 1100,
+        residual: Residual::of([60.0, 150.0, 280.0, 450.0, 900.0]),
+        hops: 0,
+        leaving: Leaving::Unannounced,
+        standby: None,
+        candidates: &candidates,
+    };
+    decide(black_box(&request), &OverlappedParameters::default())
 }
 
 /// The median over [`ROUNDS`] of the mean over `times` calls.

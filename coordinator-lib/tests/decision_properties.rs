@@ -7,7 +7,7 @@ use idlewild_coordinator::cost::{
 };
 use idlewild_coordinator::hazard::{Hazard, KaplanMeier, Session, Survival};
 use idlewild_coordinator::policy::{
-    Assessment, Fleet, FleetPeer, HazardAwarePolicy, MoveDecision, OraclePlacement, Policy, Running,
+    Assessment, Fleet, FleetPeer, HazardAwarePolicy, MigrationLimits, MoveDecision, OraclePlacement, Policy, Running,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -152,7 +152,7 @@ proptest! {
         curves[0] = KaplanMeier::fit(&[Session::ended(20.0)]);
         let mut fleet = fleet_of(&peers, &curves);
         fleet.peers[0].hazard.age_s = 0.0;
-        let policy = HazardAwarePolicy::default();
+        let policy = HazardAwarePolicy::blocking(CostParameters::default(), MigrationLimits::default());
         let running = Running { current: 0, work, own_load_s: fleet.peers[0].load_s, hops };
         let migration = policy.should_migrate(&fleet, &running);
         let stay = migration.stay.unwrap();

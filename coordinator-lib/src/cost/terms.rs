@@ -47,6 +47,8 @@ pub struct Terms {
     pub loss_s: f64,
     /// The probability that the peer leaves before the request is done.
     pub leave_probability: f64,
+    /// Seconds that it puts on those that run there already; 0 in the rule as given.
+    pub slowdown_s: f64,
 }
 
 impl Terms {
@@ -55,9 +57,9 @@ impl Terms {
         self.wait_s + self.service_s
     }
 
-    /// E: what placement compares.
+    /// E, and what others pay: what placement compares.
     pub fn expected_s(&self) -> f64 {
-        self.time_s() + self.loss_s
+        self.time_s() + self.loss_s + self.slowdown_s
     }
 }
 
@@ -71,6 +73,7 @@ pub fn terms(situation: &Situation<'_>, work: &Work, parameters: &CostParameters
         service_s,
         loss_s: expected_loss_s(&situation.hazard, time_s, parameters.cells, &unplanned),
         leave_probability: situation.hazard.leave_probability(time_s),
+        slowdown_s: 0.0,
     }
 }
 

@@ -23,7 +23,7 @@ impl PeerRates {
 
     /// Whether anything can be said about how long work takes here.
     pub fn is_measured(&self) -> bool {
-        self.decode_tps > 0.0 && self.prefill_tps > 0.0
+        [self.decode_tps, self.prefill_tps].iter().all(|tps| *tps > 0.0 && tps.is_finite())
     }
 }
 

@@ -44,6 +44,8 @@ impl Default for MigrationLimits {
 pub enum StayReason {
     /// The policy never moves what runs.
     PolicyNeverMoves,
+    /// The policy moves only what has been prepared: it is asked by [`super::Policy::decide`].
+    MovesOnlyWhatIsPrepared,
     /// The fleet does not know the peer that it runs on.
     CurrentPeerUnknown,
     /// It has made as many planned moves as it may.

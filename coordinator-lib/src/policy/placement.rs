@@ -1,7 +1,7 @@
 //! A placement and the terms that it rests on.
 
 use super::{Fleet, FleetPeer};
-use crate::cost::{CostParameters, Situation, Terms, Work, terms, wait_s};
+use crate::cost::{CostParameters, PeerRates, Situation, Terms, Work, terms, wait_s};
 
 /// Why a peer cannot take work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,12 +93,17 @@ pub(super) fn assess<K: Copy + PartialEq>(
 
 /// Why `peer` cannot take `work`; none where it can.
 pub(super) fn misfit<K>(peer: &FleetPeer<'_, K>, work: &Work) -> Option<Misfit> {
+    misfit_of(&peer.rates, work)
+}
+
+/// Why a peer with these rates cannot take `work`; none where it can.
+pub(super) fn misfit_of(rates: &PeerRates, work: &Work) -> Option<Misfit> {
     let needed_tokens = work.needed_tokens();
-    if !peer.rates.is_measured() {
+    if !rates.is_measured() {
         return Some(Misfit::NotMeasured);
     }
-    let no_room = Misfit::NoRoom { needed_tokens, room_tokens: peer.rates.room_tokens };
-    (!peer.rates.has_room_for(needed_tokens)).then_some(no_room)
+    let no_room = Misfit::NoRoom { needed_tokens, room_tokens: rates.room_tokens };
+    (!rates.has_room_for(needed_tokens)).then_some(no_room)
 }
 
 /// The terms of `work` on `peer`, `own_load_s` of whose load is the work's own.

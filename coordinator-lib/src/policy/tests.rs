@@ -125,8 +125,12 @@ fn running(current: &'static str) -> Running<&'static str> {
     Running { current, work: Work::running(1000, 1000, 500), own_load_s: 50.0, hops: 0 }
 }
 
+fn blocking() -> HazardAwarePolicy {
+    HazardAwarePolicy::blocking(CostParameters::default(), MigrationLimits::default())
+}
+
 fn decide(peers: Vec<FleetPeer<'_, &'static str>>, running: &Running<&'static str>) -> MoveDecision<&'static str> {
-    HazardAwarePolicy::default().should_migrate(&Fleet::new(peers), running).decision
+    blocking().should_migrate(&Fleet::new(peers), running).decision
 }
 
 /// The source leaves in 30 s: another must prefill 1,750 tokens by then, and the stall is seen.
@@ -157,7 +161,7 @@ fn the_first_of_equal_targets_gets_the_request() {
 fn a_measured_link_counts_instead_of_the_slower_end() {
     let soon = leaves_at(30.0);
     let mut fleet = Fleet::new(vec![threatened(&soon), peer("target", &Stays)]);
-    let decide = |fleet: &Fleet<'_, _>| HazardAwarePolicy::default().should_migrate(fleet, &running("source"));
+    let decide = |fleet: &Fleet<'_, _>| blocking().should_migrate(fleet, &running("source"));
     assert_eq!(decide(&fleet).decision, MoveDecision::Stay(StayReason::NotWorthIt));
     fleet.links_bps.push(("target", "source", 1e9));
     assert_eq!(decide(&fleet).decision, MoveDecision::Stay(StayReason::NotWorthIt), "the other way round");
@@ -190,7 +194,7 @@ fn guards_keep_a_threatened_request_where_it_is_and_show_what_they_kept() {
         assert_eq!(decide(vec![threatened(&soon), target], &running), MoveDecision::Stay(reason));
     }
     let fleet = Fleet::new(vec![threatened(&soon), target]);
-    let kept = HazardAwarePolicy::default().should_migrate(&fleet, &Running { hops: 3, ..running("source") });
+    let kept = blocking().should_migrate(&fleet, &Running { hops: 3, ..running("source") });
     assert!(kept.candidates[0].passes, "the explanation shows that it would have moved");
 }
 

@@ -1,9 +1,7 @@
 //! `should_migrate`.
 
 use idlewild_coordinator::cost::{PlannedCost, Terms, Work, service_s};
-use idlewild_coordinator::policy::{
-    HazardAwarePolicy, Migration, MigrationModel, MoveCandidate, MoveDecision, Policy, Running,
-};
+use idlewild_coordinator::policy::{HazardAwarePolicy, Migration, MoveCandidate, MoveDecision, Policy, Running};
 use serde::Deserialize;
 
 use super::Vector;
@@ -93,11 +91,7 @@ impl MigrateCase {
         let params = &self.scene.params;
         let cells = params.integral_steps.ok_or("params has no integral_steps")?;
         let limits = params.limits.ok_or("params has no hysteresis, min_remaining or max_hops")?;
-        Ok(HazardAwarePolicy {
-            parameters: self.scene.parameters(cells),
-            limits: limits.limits(),
-            migration: MigrationModel::Blocking,
-        })
+        Ok(HazardAwarePolicy::blocking(self.scene.parameters(cells), limits.limits()))
     }
 
     fn running(&self) -> Running<&str> {

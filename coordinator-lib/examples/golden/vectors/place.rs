@@ -1,7 +1,7 @@
 //! `place`.
 
 use idlewild_coordinator::cost::{Terms, Work};
-use idlewild_coordinator::policy::{HazardAwarePolicy, Placement, Policy, ReactiveFastest};
+use idlewild_coordinator::policy::{HazardAwarePolicy, MigrationLimits, Placement, Policy, ReactiveFastest};
 use serde::Deserialize;
 
 use super::Vector;
@@ -43,7 +43,7 @@ impl Vector for PlaceCase {
         let work = Work::fresh(self.scene.request.prompt_tokens, self.scene.request.expected_output_tokens);
         let cells = self.scene.params.integral_steps.ok_or("params has no integral_steps")?;
         let parameters = self.scene.parameters(cells);
-        let placement = HazardAwarePolicy { parameters, ..HazardAwarePolicy::default() }.place(&fleet, &work);
+        let placement = HazardAwarePolicy::blocking(parameters, MigrationLimits::default()).place(&fleet, &work);
         let fastest = ReactiveFastest { parameters }.place(&fleet, &work);
         case.same("node", &placement.chosen, &self.expect.node.as_deref());
         case.same("fastest_node", &fastest.chosen, &self.expect.fastest_node.as_deref());

@@ -49,15 +49,16 @@ fn a_peer_that_has_measured_nothing_serves_where_it_is_the_only_one() {
 }
 
 #[test]
-fn the_terms_are_those_of_policy_section_1() {
+fn the_terms_are_those_of_policy_section_2() {
     let reply = place(&view_of(&[digest(1, model())]), &request(1));
     let terms = reply.terms[0];
     // 100 tokens at 100 a second, then 50 at 10.
     assert_eq!((terms.wait_s, terms.service_s), (0.0, 6.0));
-    // Nobody else is there: the whole request and the stall are lost with this probability.
+    // Nobody else is there. With this probability it is noticed (1 s) that the whole request is lost, at the weight of a
+    // loss in placement.
     let leaves = 1.0 - (-6.0_f64 / 36_000.0).exp();
     assert!((terms.leave_probability / leaves - 1.0).abs() < 0.05, "{terms:?}");
-    assert!((terms.loss_s / (leaves * 8.0) - 1.0).abs() < 0.05, "{terms:?}");
+    assert!((terms.loss_s / (leaves * (1.0 + 6.0 + 120.0)) - 1.0).abs() < 0.05, "{terms:?}");
 }
 
 #[test]

@@ -1,0 +1,1 @@
+//! What the corrected rule decides, on situations small enough to follow by hand.
