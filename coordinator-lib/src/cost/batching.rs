@@ -6,6 +6,8 @@
 //!
 //! Deliberately absent: what the prefill of the new one does to the others; engines interleave it in shares of their own.
 
+use super::is_rate;
+
 /// Time of a decoding step by the size of its batch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Batching {
@@ -19,8 +21,7 @@ impl Batching {
     /// From two measurements: tokens a second of one sequence alone, and of each of `together` decoding at once. None
     /// where they are no rates, or batches of one alone were measured.
     pub fn measured(alone_tps: f64, each_tps: f64, together: u32) -> Option<Self> {
-        let is_usable = |tps: f64| tps > 0.0 && tps.is_finite();
-        if !(is_usable(alone_tps) && is_usable(each_tps) && together > 1) {
+        if !(is_rate(alone_tps) && is_rate(each_tps) && together > 1) {
             return None;
         }
         let sequence_s = (1.0 / each_tps - 1.0 / alone_tps).max(0.0) / f64::from(together - 1);
@@ -30,7 +31,7 @@ impl Batching {
     /// From the rate that one more sequence beside `running` would get, if `shared` of a lone step is spent for all
     /// together (1: batching is free; 0: it gains nothing). None where that is no rate.
     pub fn assumed(one_more_tps: f64, running: u32, shared: f64) -> Option<Self> {
-        if !(one_more_tps > 0.0 && one_more_tps.is_finite()) {
+        if !is_rate(one_more_tps) {
             return None;
         }
         let shared = shared.clamp(0.0, 1.0);
@@ -64,7 +65,8 @@ impl Batch {
     pub fn slowdown_s(&self, tokens: f64) -> f64 {
         let Some(batching) = self.batching else { return 0.0 };
         let beside_tokens = self.remaining_tokens.max(0.0).min(tokens * f64::from(self.running));
-        beside_tokens * batching.sequence_s
+        let slowdown_s = beside_tokens * batching.sequence_s;
+        if slowdown_s > 0.0 && slowdown_s.is_finite() { slowdown_s } else { 0.0 }
     }
 }
 

@@ -42,4 +42,5 @@ pub use residual::Residual;
 pub use takeover::{Fixed, Rebuild, Remainder, Takeover, noticed_loss_s};
 pub use terms::{CostParameters, Situation, Terms, terms};
 pub use time::{service_s, wait_s};
+pub(crate) use work::is_rate;
 pub use work::{PeerRates, Work};

@@ -1,5 +1,7 @@
 //! What a context travels over.
 
+use super::is_rate;
+
 /// The way from the peer that runs a request to one that prepares for it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Path {
@@ -17,10 +19,9 @@ impl Path {
     /// b: tokens of KV a second, of which each takes `kv_bytes_per_token`. 0 where KV may not or cannot travel here: the
     /// layouts differ, nothing was measured, or `tokens` of it would exceed a relay's budget.
     pub fn kv_tps(&self, kv_bytes_per_token: f64, tokens: f64) -> f64 {
-        let is_usable = |x: f64| x > 0.0 && x.is_finite();
         let is_affordable = self.budget_bytes.is_none_or(|budget| tokens * kv_bytes_per_token <= budget);
-        let can_carry = is_usable(self.goodput_bps) && is_usable(kv_bytes_per_token);
-        if self.has_same_layout && is_affordable && can_carry { self.goodput_bps / kv_bytes_per_token } else { 0.0 }
+        let kv_tps = self.goodput_bps / kv_bytes_per_token;
+        if self.has_same_layout && is_affordable && is_rate(kv_tps) { kv_tps } else { 0.0 }
     }
 }
 

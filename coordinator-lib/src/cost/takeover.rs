@@ -131,6 +131,9 @@ pub fn noticed_loss_s(
     Takeover::part(lag_tokens, decode_tps, gain_tps, rebuild_tps, fixed).cost_s(notice_s)
 }
 
+/// No request is expected to take longer, in seconds: thirty years.
+const FOREVER_S: f64 = 1e9;
+
 /// The rest of a request on a peer, as a departure finds it: what the correction of the loss needs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Remainder {
@@ -145,7 +148,7 @@ pub struct Remainder {
 impl Remainder {
     /// T for `tokens` still to come: seconds until the request is done.
     pub fn time_s(&self, tokens: f64) -> f64 {
-        self.begins_s + tokens / self.decode_tps
+        (self.begins_s + tokens / self.decode_tps).min(FOREVER_S)
     }
 
     /// T for the greatest quantile: how far ahead the departures matter.

@@ -1,5 +1,14 @@
 //! What is to be done, and how fast a peer does it.
 
+/// Tokens a second that any machine could have: what is outside is a fault in a measurement, and would drive sums out of
+/// what a double can hold.
+const RATES_TPS: core::ops::RangeInclusive<f64> = 1e-6..=1e9;
+
+/// Whether `tps` is a rate that was measured.
+pub(crate) fn is_rate(tps: f64) -> bool {
+    RATES_TPS.contains(&tps)
+}
+
 /// A peer's measured rates for one model, under its present load.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PeerRates {
@@ -23,7 +32,7 @@ impl PeerRates {
 
     /// Whether anything can be said about how long work takes here.
     pub fn is_measured(&self) -> bool {
-        [self.decode_tps, self.prefill_tps].iter().all(|tps| *tps > 0.0 && tps.is_finite())
+        is_rate(self.decode_tps) && is_rate(self.prefill_tps)
     }
 }
 

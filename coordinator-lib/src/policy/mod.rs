@@ -21,6 +21,7 @@ mod baselines;
 mod fleet;
 mod hazard_aware;
 mod migration;
+mod oracle_full;
 pub mod overlapped;
 mod placement;
 #[cfg(test)]
@@ -30,6 +31,7 @@ pub use baselines::{LoadAware, OraclePlacement, Random, ReactiveFastest};
 pub use fleet::{Fleet, FleetPeer};
 pub use hazard_aware::{HazardAwarePolicy, MigrationModel};
 pub use migration::{Migration, MigrationLimits, MoveCandidate, MoveDecision, Running, StayReason};
+pub use oracle_full::OracleFull;
 pub use placement::{Assessment, Misfit, Placement, Verdict};
 
 use self::overlapped::{Because, Decision, RunningRequest};

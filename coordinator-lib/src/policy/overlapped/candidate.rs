@@ -46,7 +46,7 @@ impl<'w, 'a, K: Copy + PartialEq> Destination<'w, 'a, K> {
     /// Or why it cannot be one.
     pub(super) fn new(weighing: &'w Weighing<'a, K>, candidate: &'w Candidate<'a, K>) -> Result<Self, Veto> {
         let (request, host) = (weighing.request, &candidate.host);
-        if !(host.rates.is_measured() && host.known_wait_s().is_finite()) {
+        if !host.rates.is_measured() {
             return Err(Veto::NotMeasured);
         }
         let path = candidate.path.ok_or(Veto::NoPath)?;
@@ -56,12 +56,13 @@ impl<'w, 'a, K: Copy + PartialEq> Destination<'w, 'a, K> {
         }
         let (lag_tokens, kv_bytes_per_token) = (weighing.lag_tokens(host.id), request.source.rates.kv_bytes_per_token);
         let decodes = !matches!(request.leaving, Leaving::Announced { decodes: false, .. });
+        let kv_tps = path.kv_tps(kv_bytes_per_token, lag_tokens + to_come_tokens);
         let route = Route {
             context_tokens: lag_tokens,
             decode_tps: if decodes { weighing.decode_tps() } else { 0.0 },
             prefill_tps: host.rates.prefill_tps,
-            kv_tps: path.kv_tps(kv_bytes_per_token, lag_tokens + to_come_tokens),
-            kv_bytes_per_token,
+            kv_tps,
+            kv_bytes_per_token: if kv_tps > 0.0 { kv_bytes_per_token } else { 0.0 },
             round_trip_s: if path.round_trip_s > 0.0 { path.round_trip_s } else { 0.0 },
         };
         let preparation = from_here(weighing, host.id, &route).ok_or(Veto::CannotKeepUp)?;
@@ -166,7 +167,8 @@ impl<'w, 'a, K: Copy + PartialEq> Destination<'w, 'a, K> {
         let warm = Takeover::warm(self.route.context_tokens, self.route.prefill_tps, weighing.fixed());
         let stay_loss_s = weighing.loss_s(&warm, Some(host.rates.decode_tps));
         let stall_s = hand_off_stall_s(self.preparation.way, &self.route, overheads);
-        let error_s = (weighing.request.source.loss_error * stay_loss_s).hypot(host.loss_error * move_loss_s);
+        let error_s =
+            (weighing.request.source.known_loss_error() * stay_loss_s).hypot(host.known_loss_error() * move_loss_s);
         let slower_s =
             weighing.request.residual.mean_tokens() * (1.0 / host.rates.decode_tps - 1.0 / weighing.decode_tps());
         CommitTest {

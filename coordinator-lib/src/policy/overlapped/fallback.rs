@@ -49,7 +49,8 @@ impl<K: Copy + PartialEq> Fallbacks<K> {
         let ranked = hosts.filter_map(|host| Ranked::of(host, context_tokens, prices));
         let best = least(ranked.clone());
         let others = ranked.filter(|other| best.is_some_and(|best| best.fallback.peer != other.fallback.peer));
-        let elsewhere = least(others.clone().filter(|other| best.is_some_and(|best| !shares(best.site, other.site))));
+        let elsewhere =
+            least(others.clone().filter(|other| best.is_some_and(|best| !Site::is_shared(best.site, other.site))));
         Self { best, second: least(others), elsewhere }
     }
 
@@ -57,18 +58,17 @@ impl<K: Copy + PartialEq> Fallbacks<K> {
     pub fn of(&self, id: K, site: Option<Site>) -> Option<Fallback<K>> {
         let others =
             || [self.best, self.elsewhere, self.second].into_iter().flatten().filter(|r| r.fallback.peer != id);
-        let apart = others().find(|ranked| !shares(ranked.site, site));
-        apart.or_else(|| others().next()).map(|ranked| {
-            let together = site.filter(|_| shares(ranked.site, site)).map_or(0.0, |site| site.leaves_together);
-            Fallback { leaves_together: together, ..ranked.fallback }
-        })
+        let apart = others().find(|ranked| !Site::is_shared(ranked.site, site));
+        apart
+            .or_else(|| others().next())
+            .map(|ranked| Fallback { leaves_together: Site::together(site, ranked.site), ..ranked.fallback })
     }
 }
 
 impl<K: Copy> Ranked<K> {
     fn of(host: &Host<'_, K>, context_tokens: f64, prices: &Prices) -> Option<Self> {
         let wait_s = host.known_wait_s();
-        if !(host.rates.is_measured() && wait_s.is_finite()) {
+        if !host.rates.is_measured() {
             return None;
         }
         let rebuild = Rebuild { prefill_tps: host.rates.prefill_tps, decode_tps: host.rates.decode_tps, wait_s };
@@ -80,9 +80,4 @@ impl<K: Copy> Ranked<K> {
 
 fn least<K: Copy>(ranked: impl Iterator<Item = Ranked<K>>) -> Option<Ranked<K>> {
     ranked.reduce(|best, other| if other.fallback.cost_s < best.fallback.cost_s { other } else { best })
-}
-
-/// Whether both are known to be at one site.
-pub(super) fn shares(a: Option<Site>, b: Option<Site>) -> bool {
-    matches!((a, b), (Some(a), Some(b)) if a.id == b.id)
 }

@@ -8,6 +8,9 @@ use crate::hazard::Hazard;
 /// The relative standard error that an expected loss is taken to have where the estimator gives none.
 pub const ASSUMED_LOSS_ERROR: f64 = 0.3;
 
+/// The wait, in seconds, that stands for one that is not known or has no end: half a year.
+const UNKNOWN_WAIT_S: f64 = 1.6e7;
+
 /// A household circuit or a Wi-Fi: what takes several peers away at once.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Site {
@@ -15,6 +18,24 @@ pub struct Site {
     pub id: u64,
     /// The probability that another of its peers leaves together with one that leaves.
     pub leaves_together: f64,
+}
+
+impl Site {
+    /// Whether both are known to be at one site.
+    pub(super) fn is_shared(a: Option<Self>, b: Option<Self>) -> bool {
+        matches!((a, b), (Some(a), Some(b)) if a.id == b.id)
+    }
+
+    /// The probability that a peer at `b` leaves with one at `a`: 0 for others than those of one site.
+    pub(super) fn together(a: Option<Self>, b: Option<Self>) -> f64 {
+        match a {
+            Some(site) if !Self::is_shared(a, b) || site.leaves_together <= 0.0 => 0.0,
+            Some(site) if site.leaves_together < 1.0 => site.leaves_together,
+            // Certain, or no number.
+            Some(_) => 1.0,
+            None => 0.0,
+        }
+    }
 }
 
 /// One peer as one decision finds it.
@@ -59,9 +80,14 @@ impl<'a, K> Host<'a, K> {
         }
     }
 
-    /// Seconds of wait, where a wait that is not known is one.
+    /// Seconds of wait. One that is not known is a long one.
     pub(super) fn known_wait_s(&self) -> f64 {
-        if self.wait_s.is_nan() { f64::INFINITY } else { self.wait_s.max(0.0) }
+        if self.wait_s.is_nan() { UNKNOWN_WAIT_S } else { self.wait_s.clamp(0.0, UNKNOWN_WAIT_S) }
+    }
+
+    /// The relative error of its losses. One that is not known is as large as the loss.
+    pub(super) fn known_loss_error(&self) -> f64 {
+        if self.loss_error.is_finite() { self.loss_error.abs() } else { 1.0 }
     }
 }
 

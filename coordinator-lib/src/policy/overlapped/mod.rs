@@ -24,6 +24,8 @@ mod inputs;
 mod notice;
 mod parameters;
 mod place;
+#[cfg(test)]
+mod place_tests;
 mod prepare;
 #[cfg(test)]
 mod tests;

@@ -1,8 +1,7 @@
 //! The request where it is: what every candidate is weighed against.
 
-use super::fallback::shares;
-use super::{Fallback, Fallbacks, Host, Leaving, OverlappedParameters, RunningRequest, Standby, StayTerms};
-use crate::cost::{DepartureCurve, Fixed, Remainder, Takeover};
+use super::{Fallback, Fallbacks, Host, Leaving, OverlappedParameters, RunningRequest, Site, Standby, StayTerms};
+use crate::cost::{DepartureCurve, Fixed, Remainder, Takeover, is_rate};
 
 /// The decode rate of a source that has announced its departure before its rate was known, in tokens a second: slow, so
 /// that nobody relies on its being done first.
@@ -29,7 +28,7 @@ impl<'a, K: Copy + PartialEq> Weighing<'a, K> {
     pub(super) fn new(request: &'a RunningRequest<'a, K>, parameters: &'a OverlappedParameters) -> Option<Self> {
         let source = &request.source;
         let decode_tps = match request.leaving {
-            _ if source.rates.decode_tps > 0.0 && source.rates.decode_tps.is_finite() => source.rates.decode_tps,
+            _ if is_rate(source.rates.decode_tps) => source.rates.decode_tps,
             Leaving::Announced { .. } => ASSUMED_DECODE_TPS,
             Leaving::Unannounced => return None,
         };
@@ -100,10 +99,7 @@ impl<'a, K: Copy + PartialEq> Weighing<'a, K> {
     /// The probability that `host` is still there at the end of the request on the source, and does not leave with it.
     pub(super) fn outlasts(&self, host: &Host<'_, K>) -> f64 {
         let leaves = host.hazard.leave_probability(self.remainder.mean_time_s());
-        let together = match self.request.source.site {
-            Some(site) if shares(host.site, Some(site)) => site.leaves_together.clamp(0.0, 1.0),
-            Some(_) | None => 0.0,
-        };
+        let together = Site::together(self.request.source.site, host.site);
         // What is not known to stay leaves.
         let stays = if leaves.is_nan() { 0.0 } else { 1.0 - leaves.clamp(0.0, 1.0) };
         stays * (1.0 - together)
