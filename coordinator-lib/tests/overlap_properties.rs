@@ -168,11 +168,25 @@ proptest! {
         prop_assert!(expected_s.all(|x| !x.is_nan()), "{placement:#?}");
     }
 
+    /// The source is in danger and the standby near, so that about every twelfth case moves.
     #[test]
     fn no_move_has_a_negative_gain_and_no_preparation_costs_more_than_it_saves(
         source in sound(), others in vec(sound(), 1..4), curves in vec(hazards(), 4), residual in residual(),
-        standby in standby(4), context_tokens in 0..20_000_u32, hops in 0..4_u32,
+        standby in standby(3), context_tokens in 0..20_000_u32, hops in 0..4_u32, danger in 1.0..50.0_f64,
+        faster in 0.9..2.0_f64, is_near in any::<bool>(),
     ) {
+        let mut curves = curves;
+        for (at, curve) in curves.iter_mut().enumerate() {
+            let times = if at == 3 { danger } else { 1.0 / danger };
+            *curve = Stretches(curve.0.map(|rate| rate * times));
+        }
+        let mut others = others;
+        for other in &mut others {
+            other.0.decode_tps = source.0.decode_tps * faster;
+            other.1 *= faster - 0.9;
+        }
+        let near = |standby: Standby<usize>| Standby { lag_tokens: standby.lag_tokens / 250, ..standby };
+        let standby = if is_near { standby.map(near) } else { standby };
         let candidates = candidates(&others, &curves);
         let source = host(SOURCE, &source, &curves[3]);
         let leaving = Leaving::Unannounced;

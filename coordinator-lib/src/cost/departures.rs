@@ -18,17 +18,23 @@ const SERIES_BELOW: f64 = 0.02;
 ///
 /// S [A (1 - e^-nD) + B ((1 - e^-nD)/n - D e^-nD)] for rate n and length D: `policy.md` section 3.
 pub fn segment_loss_s(segment: Segment, survival: f64, at_entry_s: f64, per_s: f64) -> f64 {
-    let departures = segment.rate_per_s * segment.length_s;
-    let leaves = -(-departures).exp_m1();
-    survival * (at_entry_s * leaves + per_s * segment.length_s * mean_part(departures))
+    let (leaves, mean_s) = departure(segment);
+    survival * (at_entry_s * leaves + per_s * mean_s)
 }
 
-/// (1 - e^-x)/x - e^-x: the mean time of departure, as a part of the stretch, times the probability of one.
-fn mean_part(x: f64) -> f64 {
+/// On one stretch: the probability of a departure, and its mean time in seconds times that probability.
+fn departure(segment: Segment) -> (f64, f64) {
+    let departures = segment.rate_per_s * segment.length_s;
+    let leaves = -(-departures).exp_m1();
+    (leaves, segment.length_s * mean_part(departures, leaves))
+}
+
+/// (1 - e^-x)/x - e^-x, given x and 1 - e^-x.
+fn mean_part(x: f64, leaves: f64) -> f64 {
     if x < SERIES_BELOW {
         return x * (0.5 - x * (1.0 / 3.0 - x * (1.0 / 8.0 - x * (1.0 / 30.0 - x * (1.0 / 144.0 - x / 840.0)))));
     }
-    -(-x).exp_m1() / x - (-x).exp()
+    leaves / x - (1.0 - leaves)
 }
 
 /// Departures before some time: how likely, and when.
@@ -72,9 +78,10 @@ impl Stretch {
     /// Departures until `t_s`, which is not before the stretch begins.
     fn until(&self, t_s: f64) -> Departures {
         let part = Segment { length_s: (t_s - self.from_s).min(self.segment.length_s), ..self.segment };
+        let (leaves, mean_s) = departure(part);
         Departures {
-            probability: self.before.probability + segment_loss_s(part, self.survival, 1.0, 0.0),
-            moment_s: self.before.moment_s + segment_loss_s(part, self.survival, self.from_s, 1.0),
+            probability: self.before.probability + self.survival * leaves,
+            moment_s: self.before.moment_s + self.survival * (self.from_s * leaves + mean_s),
         }
     }
 }

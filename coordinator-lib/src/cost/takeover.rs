@@ -88,14 +88,17 @@ impl Takeover {
         self.fixed_s + missing_tokens / self.rebuild_tps
     }
 
-    /// When nothing is missing any more; not a number or negative where that never comes.
-    fn caught_up_s(&self) -> f64 {
-        (self.missing_tokens - self.growth_tps * self.growth_from_s) / (self.gain_tps - self.growth_tps)
+    /// Where U bends: when decoding begins, and when nothing is missing any more, before that or after. Those that never
+    /// come are negative or no numbers.
+    fn kinks_s(&self) -> [f64; 3] {
+        let at_once_s = self.missing_tokens / self.gain_tps;
+        let later_s = (self.missing_tokens - self.growth_tps * self.growth_from_s) / (self.gain_tps - self.growth_tps);
+        [self.growth_from_s, at_once_s, later_s]
     }
 
     /// The expectation of U over departures before `end_s`.
     pub fn expected_s(&self, departures: &DepartureCurve, end_s: f64) -> f64 {
-        departures.expected_s(end_s, [self.growth_from_s, self.caught_up_s()], |t_s| self.cost_s(t_s))
+        departures.expected_s(end_s, self.kinks_s(), |t_s| self.cost_s(t_s))
     }
 }
 
@@ -178,7 +181,8 @@ impl Remainder {
     /// and what moves because of L moves because of the hazard.
     pub fn loss_s(&self, departures: &DepartureCurve, takeover: &Takeover, rebuild_decode_tps: f64) -> f64 {
         let slower_s_per_token = (1.0 / rebuild_decode_tps - 1.0 / self.decode_tps).max(0.0);
-        let kinks_s = [self.begins_s, takeover.growth_from_s, takeover.caught_up_s()];
+        let [growth_s, at_once_s, later_s] = takeover.kinks_s();
+        let kinks_s = [self.begins_s, growth_s, at_once_s, later_s];
         self.residual.mean_of(|tokens| {
             departures.expected_s(self.time_s(tokens), kinks_s, |t_s| {
                 let decoded_tokens = self.decode_tps * (t_s - self.begins_s).max(0.0);
