@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
 use idlewild_protocol::{FRAME_HEADER_BYTES, Message, frame, frame_len};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout};
 use tokio::sync::{mpsc, oneshot};
 
@@ -97,10 +97,12 @@ async fn write_commands(mut stdin: ChildStdin, mut commands: mpsc::Receiver<Engi
 /// Reads what the child says until it dies, is to be killed, or says nonsense; then sees to it that it is gone.
 async fn attend(
     mut child: Child,
-    mut stdout: ChildStdout,
+    stdout: ChildStdout,
     events: mpsc::Sender<LinkEvent>,
     mut killed: oneshot::Receiver<()>,
 ) {
+    // One read a token: without a buffer each frame takes two, and a third that finds nothing.
+    let mut stdout = BufReader::new(stdout);
     let mut nonsense = None;
     loop {
         let event = tokio::select! {
@@ -128,7 +130,7 @@ async fn attend(
     let _ = events.send(LinkEvent::Exited(how)).await;
 }
 
-async fn read_event(stdout: &mut ChildStdout) -> io::Result<EngineEvent> {
+async fn read_event(stdout: &mut BufReader<ChildStdout>) -> io::Result<EngineEvent> {
     let mut header = [0; FRAME_HEADER_BYTES];
     stdout.read_exact(&mut header).await?;
     let mut body = vec![0; frame_len::<EngineEvent>(header).map_err(io::Error::other)?];
