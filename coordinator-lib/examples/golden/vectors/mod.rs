@@ -6,6 +6,7 @@ mod migrate;
 mod place;
 mod report;
 mod scene;
+mod trace;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -16,7 +17,7 @@ pub(crate) use report::Report;
 /// The version of the vectors' schema that is understood here.
 const SCHEMA: u32 = 1;
 
-/// What traces of the reference's simulator are called: real vectors, but not of a decision.
+/// What traces of the reference's simulator are called; the rest of the name tells the fleet and the seed.
 const TRACE_PREFIX: &str = "sim_trace_";
 
 /// Why a file says nothing about this crate.
@@ -32,16 +33,10 @@ pub(crate) enum Unreadable {
     Format(String),
     #[error("it announces {announced} cases and holds {found}")]
     Count { announced: usize, found: usize },
+    #[error("the trace: {0}")]
+    Trace(String),
     #[error("case {id}: {what}")]
     Case { id: u64, what: String },
-}
-
-/// What became of a file.
-pub(crate) enum Outcome {
-    /// It was compared.
-    Checked(Report),
-    /// It is of the named format, which is not compared here.
-    NotOurs(String),
 }
 
 #[derive(Deserialize)]
@@ -65,22 +60,21 @@ trait Vector: DeserializeOwned {
 }
 
 /// Compares the vectors in `text`, whichever format they are of.
-pub(crate) fn check(text: &str) -> Result<Outcome, Unreadable> {
+pub(crate) fn check(text: &str) -> Result<Report, Unreadable> {
     let header: Header = serde_json::from_str(text)?;
     if header.schema != SCHEMA {
         return Err(Unreadable::Schema(header.schema));
     }
-    let report = match header.file.as_str() {
+    match header.file.as_str() {
         "kaplan_meier" => check_all::<hazard::KaplanMeierCase>(text),
         "hazard_log" => check_all::<hazard::HazardLogCase>(text),
         "cost_components" => check_all::<cost::ComponentsCase>(text),
         "migration_cost" => check_all::<cost::MigrationCase>(text),
         "place" => check_all::<place::PlaceCase>(text),
         "should_migrate" => check_all::<migrate::MigrateCase>(text),
-        trace if trace.starts_with(TRACE_PREFIX) => return Ok(Outcome::NotOurs(header.file)),
-        _ => return Err(Unreadable::Format(header.file)),
-    };
-    report.map(Outcome::Checked)
+        trace if trace.starts_with(TRACE_PREFIX) => trace::check(text),
+        _ => Err(Unreadable::Format(header.file)),
+    }
 }
 
 fn check_all<C: Vector>(text: &str) -> Result<Report, Unreadable> {
