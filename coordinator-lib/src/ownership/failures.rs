@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use idlewild_protocol::{JobFailure, MAX_EXCLUDED_PEERS, PeerId};
 
+use super::deadline::Silences;
 use crate::Now;
 use crate::ownership::{Ending, Limits, Silence};
 
@@ -16,8 +17,8 @@ pub(super) struct Failures {
     fruitless: u32,
     /// Engine failures since the last token.
     engine: u32,
-    /// Assignments of this request that ended in silence before their first token.
-    pub(super) silent_starts: u32,
+    /// Assignments of this request that ended in silence.
+    pub(super) silences: Silences,
     /// The latest count of the prompt by a worker that it did not fit, and the largest context of such a worker.
     pub(super) too_long: Option<TooLong>,
 }
@@ -47,15 +48,17 @@ impl Failures {
             self.fruitless += 1;
         }
         match &how {
-            Ending::Silent(Silence::BeforeFirstToken) => self.silent_starts += 1,
+            Ending::Silent(Silence::BeforeFirstToken) => self.silences.starts += 1,
+            Ending::Silent(Silence::BetweenTokens) => self.silences.tokens += 1,
             Ending::Failed(JobFailure::Engine(_)) => self.engine += 1,
             Ending::Failed(JobFailure::PromptTooLong { prompt_tokens, context_tokens }) => {
                 let largest = self.too_long.map_or(0, |seen| seen.context_tokens).max(*context_tokens);
                 self.too_long = Some(TooLong { prompt_tokens: *prompt_tokens, context_tokens: largest });
             }
             Ending::Failed(JobFailure::Model(_) | JobFailure::BadInput(_) | JobFailure::Busy | JobFailure::Leaving)
-            | Ending::Silent(Silence::BetweenTokens | Silence::Endless)
+            | Ending::Silent(Silence::Endless)
             | Ending::Finished(_)
+            | Ending::HandedOver
             | Ending::Lost(_)
             | Ending::Left(_)
             | Ending::Faulty(_)
@@ -103,6 +106,7 @@ fn is_lasting(how: &Ending) -> bool {
         Ending::Failed(JobFailure::Busy | JobFailure::Engine(_) | JobFailure::Leaving)
         | Ending::Silent(Silence::BeforeFirstToken | Silence::BetweenTokens)
         | Ending::Finished(_)
+        | Ending::HandedOver
         | Ending::Lost(_)
         | Ending::Left(_)
         | Ending::ClientGone => false,
@@ -116,6 +120,6 @@ impl core::hash::Hash for Failures {
         for (peer, failure) in &self.latest {
             (peer, failure.at, failure.lasting).hash(state);
         }
-        (self.fruitless, self.engine, self.silent_starts, self.too_long).hash(state);
+        (self.fruitless, self.engine, self.silences, self.too_long).hash(state);
     }
 }

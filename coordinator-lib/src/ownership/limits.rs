@@ -8,7 +8,8 @@ pub struct Limits {
     /// A coordinator that has not answered by then is not waited for: the origin decides from its own view.
     pub coordinator_answer: Duration,
     /// Longest silence between two tokens. With `coordinator_answer` and one hop it keeps a frozen worker's pause within
-    /// 4 s (plus prefill) even where the transport notices nothing.
+    /// 4 s (plus prefill) even where the transport notices nothing. It doubles, within bounds, each time that a worker
+    /// of this request exceeded it: a swarm whose machines are all slow must not send a request round for ever.
     pub token_silence: Duration,
     /// Longest silence before the first token, where the plan expects no wait; twice the wait that the plan named is
     /// added (a model to load, a queue), and it doubles each time that a worker of this request exceeded it, so that a
@@ -30,6 +31,20 @@ pub struct Limits {
     pub fruitless_max: u32,
     /// Engine failures in a row that brought no token: a prompt that crashes engines must not go round the swarm.
     pub engine_failures_max: u32,
+    /// Longest silence of a destination that lacks a part of the context: longer than of a worker, since no client
+    /// waits for it.
+    pub standby_silence: Duration,
+    /// Longest time from prepare to ready, however many signs of life come meanwhile.
+    pub preparation: Duration,
+    /// How long a source that was told to stop may take to say its last tokens; then the destination goes on without.
+    pub stop: Duration,
+    /// Tokens that a source may still say when it is told to stop: what it says within a round trip is on its way
+    /// anyhow, and to stop it earlier would throw that away.
+    pub stop_after_tokens: u32,
+    /// Tokens that a destination may lag behind at a commit: what any prefill catches up with in a moment.
+    pub commit_lag_tokens: u32,
+    /// Preparations of one request in total.
+    pub preparations_max: u32,
 }
 
 #[cfg(test)]
@@ -49,6 +64,12 @@ impl Limits {
             assignments_max,
             fruitless_max: assignments_max,
             engine_failures_max: assignments_max,
+            standby_silence: zero,
+            preparation: zero,
+            stop: zero,
+            stop_after_tokens: 1,
+            commit_lag_tokens: u32::MAX,
+            preparations_max: assignments_max,
         }
     }
 }
@@ -67,6 +88,12 @@ impl Default for Limits {
             assignments_max: 32,
             fruitless_max: 6,
             engine_failures_max: 3,
+            standby_silence: Duration::from_secs(5),
+            preparation: Duration::from_mins(15),
+            stop: Duration::from_secs(2),
+            stop_after_tokens: 4,
+            commit_lag_tokens: 64,
+            preparations_max: 64,
         }
     }
 }

@@ -41,6 +41,11 @@ impl TokenLog {
         self.prompt.as_ref().map_or(0, |ids| u32::try_from(ids.len()).unwrap_or(u32::MAX))
     }
 
+    /// Tokens of the prompt and of the answer.
+    pub fn context_tokens(&self) -> u32 {
+        self.prompt_tokens().saturating_add(self.next_index())
+    }
+
     /// Sets the prompt's ids, or compares them with those set before: false where they differ (nothing is changed).
     pub(super) fn settle_prompt(&mut self, ids: Vec<TokenId>) -> bool {
         if let Some(settled) = &self.prompt {

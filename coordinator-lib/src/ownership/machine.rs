@@ -2,13 +2,17 @@
 
 use std::collections::VecDeque;
 
-use idlewild_protocol::{Epoch, FinishReason, JobEvent, JobStart, PeerId, PlaceReply, PlaceRequest};
+use idlewild_protocol::{Epoch, FinishReason, JobEvent, JobStart, PeerId, PlaceReply, PlaceRequest, TokenId};
 
 use super::failures::Failures;
 use super::placing::Placing;
 use super::running::Running;
+use super::standby::Standby;
 use crate::Now;
-use crate::ownership::{Assignment, Ending, Limits, LossReason, RequestError, RequestSpec, TokenLog};
+use crate::ownership::{
+    Assignment, Dropped, Ending, Generation, Limits, LossReason, Preparation, Proposal, Refusal, RequestError,
+    RequestSpec, StandbyNews, StandbyReport, TokenLog,
+};
 
 /// What happened.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,6 +32,15 @@ pub enum Input {
         epoch: Epoch,
         /// How the shell knows.
         why: LossReason,
+    },
+    /// A coordinator proposes a step of a planned move.
+    Proposed(Proposal),
+    /// The stream of a preparation brought this.
+    Standby {
+        /// The preparation whose stream it is.
+        preparation: Preparation,
+        /// What it brought.
+        news: StandbyNews,
     },
     /// Nobody reads the answer any more.
     ClientGone,
@@ -56,6 +69,83 @@ pub enum Output {
         /// Which assignment.
         epoch: Epoch,
     },
+    /// Tell the worker to say no token after this index, and to keep the context until it is cancelled or told to go on.
+    StopAfter {
+        /// Whom.
+        worker: PeerId,
+        /// Which assignment.
+        epoch: Epoch,
+        /// The last token's place in the answer.
+        index: u32,
+    },
+    /// Tell the worker that it need not stop after all.
+    GoOn {
+        /// Whom.
+        worker: PeerId,
+        /// Which assignment.
+        epoch: Epoch,
+    },
+    /// Open a preparation's stream to the destination and send this. It must say no token before [`Output::TakeOver`].
+    Prepare {
+        /// To whom.
+        destination: PeerId,
+        /// The stream's name.
+        preparation: Preparation,
+        /// The context so far, and how to go on from it; of epoch 0, which is never live.
+        context: Box<JobStart>,
+        /// Pull the KV cache from this peer, the source; none: prefill the ids.
+        pull_from: Option<PeerId>,
+    },
+    /// Send the destination more ids of the answer.
+    Forward {
+        /// To whom.
+        destination: PeerId,
+        /// On which stream.
+        preparation: Preparation,
+        /// Place of the first of them.
+        from_index: u32,
+        /// In order.
+        ids: Vec<TokenId>,
+    },
+    /// Tell the destination to keep up with the source, or just to keep what it has.
+    Keep {
+        /// Whom.
+        destination: PeerId,
+        /// On which stream.
+        preparation: Preparation,
+        /// Whether ids will come that it is to read as they do.
+        warm: bool,
+    },
+    /// Tell the destination that it is the worker now. Its stream is that of the epoch from here on: what it brings is
+    /// [`Input::Event`], and its end [`Input::Lost`].
+    TakeOver {
+        /// Whom.
+        destination: PeerId,
+        /// On which stream.
+        preparation: Preparation,
+        /// The live epoch now.
+        epoch: Epoch,
+        /// Place of the first token that it says. Every id before it was sent.
+        from_index: u32,
+    },
+    /// Close the stream of a preparation: the destination may forget the context.
+    Release {
+        /// Whom.
+        destination: PeerId,
+        /// Which stream.
+        preparation: Preparation,
+        /// Why it came to nothing.
+        why: Dropped,
+    },
+    /// To the coordinator that proposed it: this is not followed.
+    Refused {
+        /// Which proposal.
+        generation: Generation,
+        /// Why.
+        why: Refusal,
+    },
+    /// To the coordinator: what there is to take over now; none any more. On every change.
+    Standby(Option<StandbyReport>),
     /// To the client: the prompt has this many tokens. Once.
     Prompt {
         /// Tokens.
@@ -102,6 +192,11 @@ pub struct RequestMachine {
     pub(super) placing: Placing,
     /// The live assignment. Its epoch is the live epoch; without one no token is accepted.
     pub(super) running: Option<Running>,
+    /// The destination that gets ready, beside the live assignment.
+    pub(super) standby: Option<Standby>,
+    /// Of the latest proposal that was made for its live assignment.
+    pub(super) latest: Option<Generation>,
+    pub(super) preparations: u32,
     pub(super) failures: Failures,
     pub(super) story: Vec<Assignment>,
     over: bool,
@@ -117,6 +212,9 @@ impl RequestMachine {
             log: TokenLog::default(),
             placing: Placing::default(),
             running: None,
+            standby: None,
+            latest: None,
+            preparations: 0,
             failures: Failures::default(),
             story: Vec::new(),
             over: false,
@@ -135,6 +233,8 @@ impl RequestMachine {
             Input::Placed(reply) => self.handle_placed(now, reply),
             Input::Event { epoch, event } => self.handle_event(now, epoch, event),
             Input::Lost { epoch, why } => self.handle_lost(now, epoch, why),
+            Input::Proposed(proposal) => self.handle_proposed(now, proposal),
+            Input::Standby { preparation, news } => self.handle_standby(now, preparation, news),
             Input::ClientGone => self.handle_client_gone(now),
             Input::Tick => self.handle_tick(now),
         }
@@ -151,7 +251,7 @@ impl RequestMachine {
             return None;
         }
         let silence = self.running.as_ref().map(|r| r.patience.deadline(&self.limits).0);
-        [silence, self.placing.timeout()].into_iter().flatten().min()
+        [silence, self.standby_timeout(), self.placing.timeout()].into_iter().flatten().min()
     }
 
     /// Whether the last output has been given (or waits in [`Self::poll_output`]).
@@ -174,6 +274,11 @@ impl RequestMachine {
         self.running.as_ref().map(|r| (r.epoch, r.worker))
     }
 
+    /// The destination that gets ready; none without one.
+    pub fn standby(&self) -> Option<StandbyReport> {
+        self.standby.as_ref().map(|standby| standby.report(&self.log))
+    }
+
     /// Every assignment so far, in order: at most [`Limits::assignments_max`].
     pub fn story(&self) -> &[Assignment] {
         &self.story
@@ -185,6 +290,7 @@ impl RequestMachine {
 
     /// Says the last thing.
     pub(super) fn conclude(&mut self, last: Option<Output>) {
+        self.drop_standby(Dropped::RequestEnded);
         self.outputs.extend(last);
         self.over = true;
         self.running = None;
@@ -198,7 +304,7 @@ impl RequestMachine {
 
     /// One timer at a time: where another is due too, `poll_timeout` says so.
     fn handle_tick(&mut self, now: Now) {
-        if !self.check_silence(now) {
+        if !self.check_standby(now) && !self.check_silence(now) {
             self.check_placing(now);
         }
     }

@@ -14,9 +14,24 @@
 //! The shell delivers [`Input`]s, does what each [`Output`] says, and ticks at [`RequestMachine::poll_timeout`]. It
 //! takes no decision: whom to exclude, when to stop waiting and when to give up is decided here.
 //!
-//! Deliberately absent: preparing a destination while the source goes on (another issue), text of any kind but what
-//! workers send (the pieces are a pure function of the ids, so those of a second worker join exactly).
+//! A planned move, which a coordinator proposes step by step and may withdraw at any, goes beside that:
+//!
+//! ```text
+//!          Prepare                 Hold                    Commit              the log has token m
+//! (none) ----------> preparing <---------> holding, ----------------> committing ----------------> running there
+//!    ^    the source   | ids are  Pause     paused    StopAfter(m)      |    |   epoch + 1, TakeOver(m + 1)
+//!    |    goes on      | forwarded             |                        |    | m does not come in time: the same,
+//!    +-----------------+-----------------------+------------------------+    | with what has come
+//!      the destination died, was silent, or is released: GoOn where the source was told to stop
+//! ```
+//!
+//! The source lost at any step: the destination takes over at once with what it has. The destination lost: nothing has
+//! happened. The destination silent after it took over: a lost worker like any other.
+//!
+//! Deliberately absent: whether a move is worth it (the coordinator's), how a context travels (the shell's), text of any
+//! kind but what workers send (the pieces are a pure function of the ids, so those of a second worker join exactly).
 
+mod committing;
 mod deadline;
 mod error;
 mod failures;
@@ -24,8 +39,11 @@ mod limits;
 mod log;
 mod machine;
 mod placing;
+mod preparing;
+mod proposal;
 mod running;
 mod spec;
+mod standby;
 mod story;
 #[cfg(test)]
 mod tests;
@@ -34,5 +52,7 @@ pub use error::{PeerReason, RequestError, RequestErrorKind, Why};
 pub use limits::Limits;
 pub use log::{NotNext, TokenLog};
 pub use machine::{Input, Output, RequestMachine};
+pub use proposal::{Generation, Proposal, Refusal, Step, Way};
 pub use spec::RequestSpec;
+pub use standby::{Dropped, Preparation, StandbyNews, StandbyReport, StandbyStage};
 pub use story::{Assignment, Ending, Fault, LossReason, Silence};

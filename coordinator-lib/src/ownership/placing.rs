@@ -239,15 +239,27 @@ impl RequestMachine {
 
     /// Places the request again after an assignment ended, unless that is of no use any more.
     pub(super) fn place_again(&mut self, now: Now) {
-        let tried = u32::try_from(self.story.len()).unwrap_or(u32::MAX);
-        if self.failures.are_enough(&self.limits) || tried >= self.limits.assignments_max {
-            let kind = RequestErrorKind::TriedTooOften { tried: self.failures.fruitless().max(1) };
-            let retry_after = Some(self.limits.retry_after);
-            let error = RequestError { kind, peers: self.reasons(&[]), retry_after };
-            self.conclude(Some(Output::Failed(error)));
-        } else {
+        if self.may_begin_again() {
             self.search(now);
+            return;
         }
+        let kind = RequestErrorKind::TriedTooOften { tried: self.failures.fruitless().max(1) };
+        let retry_after = Some(self.limits.retry_after);
+        let error = RequestError { kind, peers: self.reasons(&[]), retry_after };
+        self.conclude(Some(Output::Failed(error)));
+    }
+
+    /// Whether the request may be tried once more.
+    pub(super) fn may_begin_again(&self) -> bool {
+        !self.failures.are_enough(&self.limits) && self.assignments() < self.limits.assignments_max
+    }
+}
+
+#[cfg(test)]
+impl RequestMachine {
+    /// Whether an answer to this question would be heard.
+    pub(super) fn awaits(&self, attempt: u32) -> bool {
+        self.placing.question.is_some() && self.placing.attempt == attempt
     }
 }
 

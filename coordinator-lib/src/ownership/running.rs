@@ -4,7 +4,9 @@ use idlewild_protocol::{DepartureCause, Epoch, FinishReason, JobEvent, JobFailur
 
 use super::deadline::{Patience, Stage};
 use crate::Now;
-use crate::ownership::{Assignment, Ending, Fault, LossReason, Output, RequestError, RequestErrorKind, RequestMachine};
+use crate::ownership::{
+    Assignment, Dropped, Ending, Fault, LossReason, Output, Preparation, RequestError, RequestErrorKind, RequestMachine,
+};
 
 /// The assignment that may write the log.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -16,16 +18,27 @@ pub(super) struct Running {
     accepted: bool,
     /// The worker has said goodbye; another is looked for while it goes on.
     leaving: Option<DepartureCause>,
+    /// It was a destination before.
+    pub(super) preparation: Option<Preparation>,
 }
 
 impl RequestMachine {
     /// Raises the epoch and tells `worker` to go on from the log.
     pub(super) fn start(&mut self, now: Now, worker: PeerId, plan: PlaceReply) {
         self.replace_leaving(now);
+        self.drop_standby(Dropped::Released);
+        let epoch = self.begin(now, worker, plan, None);
+        let start = Box::new(self.spec.start(epoch, &self.log));
+        self.say(Output::Start { worker, start });
+    }
+
+    /// Raises the epoch: `worker` may write the log from here on. One that was prepared has accepted the prompt's ids.
+    pub(super) fn begin(&mut self, now: Now, worker: PeerId, plan: PlaceReply, prepared: Option<Preparation>) -> Epoch {
         self.placing.end_search();
         let epoch = self.story.last().map_or(Epoch(1), |last| last.epoch.next());
         let wait_s = plan.terms.iter().find(|t| t.peer == worker).map_or(0.0, |t| t.wait_s);
-        let patience = Patience::new(now, wait_s, self.failures.silent_starts);
+        let wait_s = if prepared.is_some() { 0.0 } else { wait_s };
+        let patience = Patience::new(now, wait_s, self.failures.silences);
         if let Some(last) = self.story.last()
             && let Some((_, why)) = &last.ended
         {
@@ -34,9 +47,19 @@ impl RequestMachine {
         }
         let from_index = self.log.next_index();
         self.story.push(Assignment { epoch, worker, plan, from_index, began: now, ended: None });
-        self.running = Some(Running { epoch, worker, patience, accepted: false, leaving: None });
-        let start = Box::new(self.spec.start(epoch, &self.log));
-        self.say(Output::Start { worker, start });
+        let accepted = prepared.is_some();
+        self.running = Some(Running { epoch, worker, patience, accepted, leaving: None, preparation: prepared });
+        epoch
+    }
+
+    /// The worker, unless it has said goodbye or there is none.
+    pub(super) fn source(&self) -> Option<PeerId> {
+        self.running.as_ref().filter(|running| running.leaving.is_none()).map(|running| running.worker)
+    }
+
+    /// Assignments so far.
+    pub(super) fn assignments(&self) -> u32 {
+        u32::try_from(self.story.len()).unwrap_or(u32::MAX)
     }
 
     /// Takes the live epoch from a worker that said goodbye.
@@ -101,6 +124,7 @@ impl RequestMachine {
         } else {
             self.sign_of_life(now, Stage::Decoding);
             self.say(Output::Text { index, text });
+            self.pass_on(now, index);
         }
     }
 
@@ -118,7 +142,7 @@ impl RequestMachine {
         self.conclude(Some(Output::Done { reason, prompt_tokens, output_tokens }));
     }
 
-    fn handle_failed(&mut self, now: Now, failure: JobFailure) {
+    pub(super) fn handle_failed(&mut self, now: Now, failure: JobFailure) {
         match failure {
             // A prompt that nobody has accepted yet and that the model cannot use: no other peer can either.
             JobFailure::BadInput(words) if self.log.prompt().is_none() => {
@@ -135,10 +159,16 @@ impl RequestMachine {
         }
     }
 
-    /// Looks for another worker at once. Until one is found the epoch stays live: tokens that still come are taken.
-    fn handle_leaving(&mut self, now: Now, cause: DepartureCause) {
+    /// The destination takes over, if there is one. Else another worker is looked for at once; until one is found the
+    /// epoch stays live: tokens that still come are taken.
+    pub(super) fn handle_leaving(&mut self, now: Now, cause: DepartureCause) {
         let Some(running) = &mut self.running else { return };
-        if running.leaving.replace(cause).is_none() {
+        if running.leaving.replace(cause).is_some() {
+            return;
+        }
+        if self.standby.is_some() && self.may_begin_again() {
+            self.leave_to_standby(now, Ending::Left(cause));
+        } else {
             self.search(now);
         }
     }
@@ -166,10 +196,21 @@ impl RequestMachine {
         self.replace(now, how);
     }
 
-    /// The assignment is over without an answer: another is looked for.
+    /// The assignment is over without an answer: the destination takes over, or another worker is looked for.
     fn replace(&mut self, now: Now, how: Ending) {
         self.end_assignment(now, how);
-        self.place_again(now);
+        if self.standby.is_some() && self.may_begin_again() {
+            self.take_over(now);
+        } else {
+            self.place_again(now);
+        }
+    }
+
+    /// Its silence counts from now on.
+    pub(super) fn renew_patience(&mut self, now: Now) {
+        if let Some(running) = &mut self.running {
+            running.patience.renew(now);
+        }
     }
 
     /// Cancels the live assignment, if there is one.
@@ -186,7 +227,7 @@ impl RequestMachine {
     }
 
     /// From here on no epoch is live.
-    fn end_assignment(&mut self, now: Now, how: Ending) {
+    pub(super) fn end_assignment(&mut self, now: Now, how: Ending) {
         let Some(running) = self.running.take() else { return };
         // A worker that had said goodbye before it went did what it should.
         let how = match (how, running.leaving) {
@@ -195,7 +236,7 @@ impl RequestMachine {
             }
             (how, _) => how,
         };
-        let is_failure = !matches!(how, Ending::Finished(_) | Ending::ClientGone);
+        let is_failure = !matches!(how, Ending::Finished(_) | Ending::HandedOver | Ending::ClientGone);
         if let Some(last) = self.story.last_mut() {
             last.ended = Some((now, how.clone()));
         }

@@ -27,6 +27,12 @@ pub struct RequestSpec {
 }
 
 impl RequestSpec {
+    /// What a destination is told to prepare: of epoch 0, which is never live, so that nothing it might say too early
+    /// counts.
+    pub(super) fn context(&self, log: &TokenLog) -> JobStart {
+        self.start(Epoch(0), log)
+    }
+
     /// What a worker is told. A prompt that some worker has tokenized already goes out as ids, with all that followed.
     pub(super) fn start(&self, epoch: Epoch, log: &TokenLog) -> JobStart {
         let input = match log.prompt() {

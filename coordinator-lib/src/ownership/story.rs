@@ -12,7 +12,8 @@ pub struct Assignment {
     pub epoch: Epoch,
     /// Who ran it.
     pub worker: PeerId,
-    /// The placement that chose it, with the terms of the chosen and the rejected.
+    /// The placement that chose it, with the terms of the chosen and the rejected. Of a worker that was prepared: what
+    /// the proposal says, as an answer to attempt 0.
     pub plan: PlaceReply,
     /// Index of the first token it was asked for.
     pub from_index: u32,
@@ -29,6 +30,9 @@ pub enum Ending {
     /// The answer is complete.
     #[error("finished")]
     Finished(FinishReason),
+    /// It was told to stop, and a destination that was prepared went on.
+    #[error("handed over as planned")]
+    HandedOver,
     /// The worker is gone.
     #[error(transparent)]
     Lost(LossReason),

@@ -8,7 +8,10 @@ use idlewild_protocol::{
 };
 
 use crate::Now;
-use crate::ownership::{Input, Limits, LossReason, Output, RequestError, RequestMachine, RequestSpec};
+use crate::ownership::{
+    Generation, Input, Limits, LossReason, Output, Preparation, Proposal, Refusal, RequestError, RequestMachine,
+    RequestSpec, StandbyNews, Step, Way,
+};
 
 pub(super) fn peer(n: u8) -> PeerId {
     PeerId([n; 32])
@@ -48,6 +51,8 @@ pub(super) struct Bench {
     /// Outputs that no expectation has taken yet.
     pub(super) said: Vec<Output>,
     question: Option<PlaceRequest>,
+    proposals: u64,
+    preparation: Preparation,
 }
 
 impl Bench {
@@ -57,7 +62,8 @@ impl Bench {
 
     pub(super) fn with(spec: RequestSpec, limits: Limits) -> Self {
         let machine = RequestMachine::new(ms(0), spec, limits);
-        let mut bench = Self { machine, now: ms(0), said: Vec::new(), question: None };
+        let mut bench =
+            Self { machine, now: ms(0), said: Vec::new(), question: None, proposals: 0, preparation: Preparation(0) };
         bench.collect();
         bench
     }
@@ -76,6 +82,9 @@ impl Bench {
         while let Some(output) = self.machine.poll_output() {
             if let Output::AskPlacement(question) | Output::PlaceAlone(question) = &output {
                 self.question = Some(question.clone());
+            }
+            if let Output::Prepare { preparation, .. } = &output {
+                self.preparation = *preparation;
             }
             self.said.push(output);
         }
@@ -176,4 +185,38 @@ impl Bench {
         let mut errors = errors.filter_map(|o| if let Output::Failed(error) = o { Some(error.clone()) } else { None });
         errors.next().unwrap()
     }
+
+    /// A coordinator's proposal for `epoch`, later than any before.
+    pub(super) fn propose(&mut self, epoch: u32, step: Step) {
+        self.proposals += 1;
+        self.hear(Input::Proposed(proposal(1, self.proposals, epoch, step)));
+    }
+
+    /// What the stream of the latest preparation brings.
+    pub(super) fn standby(&mut self, news: StandbyNews) {
+        let preparation = self.preparation;
+        self.hear(Input::Standby { preparation, news });
+    }
+
+    /// Lets peer `n` prepare and catch up.
+    pub(super) fn prepared(&mut self, epoch: u32, n: u8) {
+        self.propose(epoch, Step::Prepare { destination: peer(n), way: Way::Ids });
+        self.catch_up();
+    }
+
+    /// The destination has all that the log has.
+    pub(super) fn catch_up(&mut self) {
+        let held_tokens = self.machine.log().context_tokens();
+        self.standby(StandbyNews::Progress { held_tokens });
+    }
+
+    /// Why the latest proposal was refused, if it was; what else was said is taken.
+    pub(super) fn refusal(&mut self) -> Option<Refusal> {
+        let said = self.take();
+        said.iter().rev().find_map(|o| if let Output::Refused { why, .. } = o { Some(*why) } else { None })
+    }
+}
+
+pub(super) fn proposal(term: u64, number: u64, epoch: u32, step: Step) -> Proposal {
+    Proposal { generation: Generation { term: Term(term), number }, epoch: Epoch(epoch), step, terms: Vec::new() }
 }

@@ -136,3 +136,58 @@ fn a_coordinator_that_does_not_answer_is_not_waited_for() {
     bench.wait(ms(1));
     assert!(matches!(bench.take()[..], [Output::PlaceAlone(_)]));
 }
+
+/// An answer in a swarm whose every worker takes so long for each token, the first included.
+fn answer_at(per_token: Duration) -> Bench {
+    let mut bench = Bench::new();
+    let (mut epoch, mut next_at) = (0, per_token);
+    while !bench.machine.is_over() && bench.now < Duration::from_hours(1) {
+        if bench.has_question() {
+            epoch += 1;
+            bench.place_on(1 + (epoch % 3) as u8);
+            bench.accept(epoch);
+            next_at = bench.now + per_token;
+        }
+        bench.wait(ms(50));
+        if bench.now >= next_at && bench.machine.live().is_some() {
+            let next = bench.machine.log().next_index();
+            if next < 10 {
+                bench.token(epoch, next);
+            } else {
+                bench.finish(epoch, "");
+            }
+            next_at = bench.now + per_token;
+        }
+    }
+    bench
+}
+
+#[test]
+fn a_swarm_that_needs_five_seconds_for_every_token_finishes_the_answer() {
+    for (per_token_s, assignments_max) in [(1, 1), (5, 3), (12, 5), (25, 7)] {
+        let bench = answer_at(Duration::from_secs(per_token_s));
+        assert!(
+            matches!(bench.said.last(), Some(Output::Done { output_tokens: 10, .. })),
+            "at {per_token_s} s a token"
+        );
+        let assignments = bench.machine.story().len();
+        assert!(assignments <= assignments_max, "{assignments} assignments at {per_token_s} s a token");
+    }
+}
+
+#[test]
+fn patience_between_tokens_doubles_with_every_silent_worker_and_is_bounded() {
+    let mut bench = Bench::running(1);
+    for (epoch, patience_ms) in (1..).zip([3500, 7000, 14_000, 28_000, 28_000]) {
+        bench.wait(ms(patience_ms - 1));
+        assert!(bench.machine.live().is_some(), "epoch {epoch}");
+        bench.wait(ms(1));
+        assert_eq!(
+            bench.machine.story().last().unwrap().ended.clone().unwrap().1,
+            Ending::Silent(Silence::BetweenTokens)
+        );
+        bench.place_on(epoch + 1);
+        bench.accept(u32::from(epoch) + 1);
+        bench.token(u32::from(epoch) + 1, u32::from(epoch));
+    }
+}

@@ -7,6 +7,8 @@ mod model;
 
 mod moves;
 mod nobody;
+mod planned;
+mod planned_deadlines;
 mod random_script;
 mod world;
 

@@ -2,11 +2,11 @@
 
 use core::time::Duration;
 
-use idlewild_protocol::{DepartureCause, Epoch, FinishReason, JobEvent, JobFailure, JobInput, TokenId, Unfit};
+use idlewild_protocol::{DepartureCause, Epoch, FinishReason, JobEvent, JobFailure, JobInput, PeerId, TokenId, Unfit};
 use proptest::prelude::*;
 
-use super::bench::{Bench, PROMPT, ms, token};
-use crate::ownership::{Input, LossReason, Output};
+use super::bench::{Bench, PROMPT, ms, peer, proposal, token};
+use crate::ownership::{Input, LossReason, Output, Preparation, StandbyNews, Step, Way};
 
 /// Something that a shell may say to the machine, sound or not.
 #[derive(Debug, Clone)]
@@ -17,6 +17,10 @@ enum Act {
     /// Of the live epoch, give or take one.
     Event(i32, Words),
     Lost(i32),
+    /// Of the live epoch, give or take one, and a generation that may be old.
+    Propose(i32, u64, u8, u8),
+    /// Of the latest preparation, give or take one.
+    Standby(i32, StandbyNews),
 }
 
 #[derive(Debug, Clone)]
@@ -51,8 +55,30 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
         1 => prop_oneof![Just(Unfit::Leaving), Just(Unfit::JustFailed), Just(Unfit::Unreachable)].prop_map(Act::Nowhere),
         20 => (near_live(), words()).prop_map(|(epoch, words)| Act::Event(epoch, words)),
         2 => near_live().prop_map(Act::Lost),
+        10 => (near_live(), 0_u64..60, 0_u8..6, 1_u8..6).prop_map(|(e, g, step, n)| Act::Propose(e, g, step, n)),
+        6 => (near_live(), standby_news()).prop_map(|(preparation, news)| Act::Standby(preparation, news)),
     ];
     proptest::collection::vec(act, 1..120)
+}
+
+fn standby_news() -> impl Strategy<Value = StandbyNews> {
+    prop_oneof![
+        8 => (0_u32..12).prop_map(|held_tokens| StandbyNews::Progress { held_tokens }),
+        1 => (0_u8..6).prop_map(|n| StandbyNews::Failed(failure(n))),
+        1 => Just(StandbyNews::Leaving(DepartureCause::Sleep)),
+        1 => Just(StandbyNews::Lost(LossReason::Closed)),
+    ]
+}
+
+fn step(n: u8, destination: PeerId) -> Step {
+    match n {
+        0 => Step::Prepare { destination, way: Way::Ids },
+        1 => Step::Hold { destination },
+        2 => Step::Pause { destination },
+        3 => Step::Abort { destination },
+        4 => Step::Release { destination },
+        _ => Step::Commit { destination },
+    }
 }
 
 fn failure(n: u8) -> JobFailure {
@@ -74,11 +100,25 @@ struct Watched {
     epoch: Epoch,
     texts: u32,
     ended: bool,
+    preparation: Preparation,
+    /// The destination has no open stream that is not the epoch's.
+    released: bool,
+    /// Ids of the answer that the destination was sent.
+    forwarded: u32,
 }
 
 impl Watched {
     fn new() -> Self {
-        Self { bench: Bench::new(), seen: 0, epoch: Epoch(0), texts: 0, ended: false }
+        Self {
+            bench: Bench::new(),
+            seen: 0,
+            epoch: Epoch(0),
+            texts: 0,
+            ended: false,
+            preparation: Preparation(0),
+            released: true,
+            forwarded: 0,
+        }
     }
 
     fn act(&mut self, act: &Act) {
@@ -95,6 +135,15 @@ impl Watched {
             Act::Lost(delta) => {
                 let epoch = Epoch(self.epoch.0.saturating_add_signed(*delta));
                 self.bench.hear(Input::Lost { epoch, why: LossReason::Silent });
+            }
+            Act::Propose(delta, number, n, destination) => {
+                let epoch = self.epoch.0.saturating_add_signed(*delta);
+                let step = step(*n, peer(*destination));
+                self.bench.hear(Input::Proposed(proposal(1, *number, epoch, step)));
+            }
+            Act::Standby(delta, news) => {
+                let preparation = Preparation(self.preparation.0.saturating_add_signed(*delta));
+                self.bench.hear(Input::Standby { preparation, news: news.clone() });
             }
         }
         self.look();
@@ -138,9 +187,33 @@ impl Watched {
                     self.ended = true;
                 }
                 Output::Failed(_) => self.ended = true,
+                Output::Prepare { preparation, context, .. } => {
+                    assert!(self.released && *preparation > self.preparation, "one at a time, each with its own name");
+                    assert_eq!(context.epoch, Epoch(0), "never a live epoch");
+                    (self.preparation, self.released, self.forwarded) = (*preparation, false, self.texts);
+                }
+                Output::Forward { preparation, from_index, ids, .. } => {
+                    assert!(!self.released && *preparation == self.preparation);
+                    assert_eq!(*from_index, self.forwarded, "no gap, no double on the way to the destination");
+                    self.forwarded += ids.len() as u32;
+                }
+                Output::TakeOver { preparation, epoch, from_index, .. } => {
+                    assert!(!self.released && *preparation == self.preparation && *epoch > self.epoch);
+                    assert_eq!((*from_index, self.forwarded), (self.texts, self.texts), "it has all that came before");
+                    (self.epoch, self.released) = (*epoch, true);
+                }
+                Output::Release { preparation, .. } => {
+                    assert!(!self.released && *preparation == self.preparation);
+                    self.released = true;
+                }
                 Output::AskPlacement(_)
                 | Output::PlaceAlone(_)
                 | Output::Cancel { .. }
+                | Output::StopAfter { .. }
+                | Output::GoOn { .. }
+                | Output::Keep { .. }
+                | Output::Refused { .. }
+                | Output::Standby(_)
                 | Output::Prompt { .. }
                 | Output::Moved { .. } => {}
             }
@@ -165,6 +238,6 @@ proptest! {
         // Nobody answers any more: it must come to an end by itself.
         watched.bench.wait(Duration::from_mins(40));
         watched.look();
-        prop_assert!(watched.ended);
+        prop_assert!(watched.ended && watched.released);
     }
 }

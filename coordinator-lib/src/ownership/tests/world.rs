@@ -130,7 +130,16 @@ impl World {
                 Output::Done { .. } | Output::Failed(_) => self.end = Some(output),
                 // The first prefill is no pause.
                 Output::Prompt { .. } => self.last_text = self.now,
-                Output::Moved { .. } => {}
+                Output::Moved { .. }
+                | Output::StopAfter { .. }
+                | Output::GoOn { .. }
+                | Output::Prepare { .. }
+                | Output::Forward { .. }
+                | Output::Keep { .. }
+                | Output::TakeOver { .. }
+                | Output::Release { .. }
+                | Output::Refused { .. }
+                | Output::Standby(_) => {}
             }
         }
     }
