@@ -7,7 +7,7 @@ use idlewild_protocol::{Ballot, ElectionMessage, PeerId, Term};
 
 use super::ranking::LiveView;
 use super::role::{Candidacy, Role, Seat};
-use super::rounds::{round, term_of};
+use super::rounds::{Heard, round, term_of};
 use crate::Now;
 use crate::election::{Candidate, Timing};
 
@@ -70,8 +70,8 @@ pub struct Election {
     pub(super) promised: Term,
     /// Who has that vote.
     pub(super) voted_for: Option<PeerId>,
-    /// The highest round we have heard of; the next candidacy goes beyond it.
-    highest_round: u32,
+    /// The rounds that others have reached; the next candidacy goes beyond them.
+    heard: Heard,
     pub(super) live: LiveView,
     /// The leader that fell silent or left: it holds nobody's candidacy back.
     suspect: Option<PeerId>,
@@ -98,7 +98,7 @@ impl Election {
             jitter: seed,
             promised: term,
             voted_for,
-            highest_round: round(term),
+            heard: Heard::from_disk(round(term)),
             live: LiveView::default(),
             suspect: None,
             tries: 0,
@@ -240,10 +240,15 @@ impl Election {
         }
     }
 
-    /// Asks the live view for its votes, in a round that nobody has heard of.
+    /// Asks the live view for its votes, in a round that nobody has heard of. With all rounds spent nobody stands: a
+    /// second vote in the last one would be worse than no coordinator.
     fn stand(&mut self, now: Now) {
-        let term = term_of(round(self.promised).max(self.highest_round).saturating_add(1), self.me);
-        self.hear_of(term);
+        let Some(next) = round(self.promised).max(self.heard.highest).checked_add(1) else {
+            self.stand_aside();
+            return;
+        };
+        let term = term_of(next, self.me);
+        self.heard.highest = next;
         self.promise(term, self.me);
         let votes = BTreeSet::from([self.me]);
         let until = now + self.timing.vote;
@@ -312,9 +317,10 @@ impl Election {
         }
     }
 
-    /// Rounds that others have reached are not stood in.
-    pub(super) fn hear_of(&mut self, term: Term) {
-        self.highest_round = self.highest_round.max(round(term));
+    /// Rounds that others have reached are not stood in. Whether the term is to be believed: one that is too far on has
+    /// to be heard again.
+    pub(super) fn hear_of(&mut self, now: Now, term: Term) -> bool {
+        self.heard.hear(now, self.timing.beat, round(term))
     }
 
     fn rank_delay(&mut self) -> Duration {
@@ -363,7 +369,7 @@ impl Election {
 #[cfg(test)]
 impl core::hash::Hash for Election {
     fn hash<H: core::hash::Hasher>(&self, state: &mut H) {
-        (self.me, self.promised, self.voted_for, self.highest_round, &self.live).hash(state);
+        (self.me, self.promised, self.voted_for, self.heard, &self.live).hash(state);
         (self.suspect, self.tries, self.leaving, &self.role, self.told).hash(state);
     }
 }

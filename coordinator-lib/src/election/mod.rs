@@ -21,6 +21,10 @@
 //! A peer that is alone coordinates for itself at once, without a vote, and never tells anybody: as soon as it hears a
 //! leader's beat it follows. So a peer that restarts, or was cut off by itself, deposes nobody when it comes back.
 //!
+//! A member may lie. It can call itself a leader, for as long as it is heard (a worse choice, never a wrong stream), but it
+//! cannot spend the rounds: they rise by [`ROUNDS_AHEAD_MAX`] a beat at most, and words of rounds beyond count for
+//! nothing.
+//!
 //! Whoever hears a live leader refuses to vote. So a candidate that ranks better deposes nobody either, nor does one
 //! that cannot hear the leader while the others can.
 //!
@@ -38,5 +42,5 @@ mod timing;
 
 pub use machine::{Election, Input, Output};
 pub use ranking::Candidate;
-pub use rounds::{owns, round, term_of};
+pub use rounds::{ROUNDS_AHEAD_MAX, owns, round, term_of};
 pub use timing::Timing;

@@ -14,8 +14,6 @@ pub struct Candidate {
     pub remaining_s: f64,
 }
 
-impl Candidate {}
-
 /// What candidates are ordered by, better first: the longer expected remaining session, then the smaller id.
 type Rank = (Reverse<u64>, PeerId);
 

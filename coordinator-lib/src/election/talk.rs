@@ -28,7 +28,9 @@ impl Election {
     }
 
     fn handle_beat(&mut self, now: Now, seat: Seat) {
-        self.hear_of(seat.term);
+        if !self.hear_of(now, seat.term) {
+            return;
+        }
         match &self.role {
             Role::Leading { term, .. } if seat < (Seat { term: *term, leader: self.me }) => {
                 let term = *term;
@@ -44,12 +46,12 @@ impl Election {
     }
 
     fn handle_request(&mut self, now: Now, ballot: Ballot) {
-        self.hear_of(ballot.term);
+        let is_believed = self.hear_of(now, ballot.term);
         if let Role::Leading { term, .. } = &self.role {
             let term = *term;
             self.send(ballot.candidate, ElectionMessage::Beat { term });
         }
-        let granted = !self.is_loyal_against(now, ballot.candidate) && self.may_promise(ballot);
+        let granted = is_believed && !self.is_loyal_against(now, ballot.candidate) && self.may_promise(ballot);
         if granted {
             self.promise(ballot.term, ballot.candidate);
             self.yield_to_candidate(now);
@@ -74,7 +76,8 @@ impl Election {
     }
 
     fn handle_vote(&mut self, now: Now, from: PeerId, term: Term, granted: bool) {
-        self.hear_of(term);
+        // A voter that is far on refuses all the same.
+        self.hear_of(now, term);
         let Role::Standing(candidacy) = &mut self.role else { return };
         if granted && term == candidacy.term {
             candidacy.votes.insert(from);

@@ -2,8 +2,10 @@
 
 use core::time::Duration;
 
+use idlewild_protocol::{Ballot, ElectionMessage};
+
 use super::net::{FINE, Net, Weather, ms, peer};
-use crate::election::Input;
+use crate::election::{Input, term_of};
 
 /// What the product promises after a kill -9 of the coordinator.
 const NEW_LEADER_WITHIN: Duration = Duration::from_secs(3);
@@ -135,6 +137,18 @@ fn a_leader_that_leaves_hands_over_to_the_best_successor() {
 }
 
 #[test]
+fn a_leader_and_its_successor_that_leave_at_once_cost_one_head_start() {
+    for seed in 0..50 {
+        let mut net = settled(5, seed, FINE);
+        net.say(peer(2), Input::Leaving);
+        net.say(peer(1), Input::Leaving);
+        let rest = [peer(3), peer(4), peer(5)];
+        let took = net.run_until_agreed(&rest, ms(1500));
+        assert_eq!(net.leader_of(&rest), Some(peer(3)), "seed {seed} after {took:?}");
+    }
+}
+
+#[test]
 fn a_peer_that_is_leaving_does_not_stand() {
     let mut net = settled(3, 2, FINE);
     net.say(peer(2), Input::Leaving);
@@ -172,6 +186,48 @@ fn a_peer_that_alone_cannot_hear_the_leader_does_not_depose_it() {
     assert_eq!(net.leader_of(&rest), Some(peer(1)));
     assert_eq!(net.elected.len(), 1);
     assert_eq!(net.leader_at(peer(3)), None, "it decides alone");
+}
+
+/// Peer 5 tells everybody a term of the highest round there is.
+fn lie(net: &mut Net) {
+    let from = peer(5);
+    let term = term_of(u32::MAX, from);
+    let lies = [
+        ElectionMessage::RequestVote(Ballot { term, candidate: from }),
+        ElectionMessage::Vote { term, granted: false },
+        ElectionMessage::Beat { term },
+    ];
+    for who in net.up().into_iter().filter(|who| *who != from) {
+        for message in lies {
+            net.say(who, Input::Peer { from, message });
+        }
+    }
+}
+
+/// What a liar may cost on top: a few candidacies that reach peers which were lied to less.
+const LIAR_DELAY_MAX: Duration = Duration::from_secs(3);
+
+#[test]
+fn a_member_that_lies_about_the_round_costs_a_bounded_delay() {
+    let mut worst = Duration::ZERO;
+    for seed in 0..40 {
+        let mut net = settled(5, seed, FINE);
+        lie(&mut net);
+        assert_eq!(net.leader_at(peer(2)), Some(peer(1)), "nobody follows such a beat");
+        net.kill(peer(1));
+        let honest = [peer(2), peer(3), peer(4)];
+        let from = net.now;
+        while net.leader_of(&honest).is_none_or(|leader| !honest.contains(&leader)) {
+            lie(&mut net);
+            net.run(ms(100));
+            assert!(net.now < from + NEW_LEADER_WITHIN + LIAR_DELAY_MAX, "seed {seed}: no leader");
+        }
+        worst = worst.max(net.now.saturating_sub(from));
+        lie(&mut net);
+        net.run(ms(5000));
+        assert!(net.leader_of(&honest).is_some_and(|leader| honest.contains(&leader)), "seed {seed}: it stays");
+    }
+    println!("slowest new leader beside a liar: {worst:?}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use idlewild_protocol::{Ballot, ElectionMessage, PeerId, Term};
 
 use super::net::{ms, peer};
-use crate::election::{Candidate, Election, Input, Output, round, term_of};
+use crate::election::{Candidate, Election, Input, Output, ROUNDS_AHEAD_MAX, round, term_of};
 
 fn live(peers: &[usize]) -> Input {
     Input::Live { peers: peers.iter().map(|n| Candidate { peer: peer(*n), remaining_s: 60.0 }).collect() }
@@ -134,4 +134,52 @@ fn a_newcomer_hears_a_beat_at_once() {
     let _ = outputs(&mut machine);
     machine.handle(ms(900), live(&[1, 2, 3, 4]));
     assert_eq!(outputs(&mut machine), [Output::Send { to: peer(4), message: ElectionMessage::Beat { term } }]);
+}
+
+#[test]
+fn a_lie_of_the_highest_round_stops_no_election() {
+    let lies = |from: PeerId| {
+        let term = term_of(u32::MAX, from);
+        [
+            ElectionMessage::Beat { term },
+            ElectionMessage::RequestVote(Ballot { term, candidate: from }),
+            ElectionMessage::Vote { term, granted: false },
+        ]
+    };
+    for lie in lies(peer(3)) {
+        let mut machine = voter(Term(0), None);
+        machine.handle(ms(5), Input::Peer { from: peer(3), message: lie });
+        let said = outputs(&mut machine);
+        assert!(!said.iter().any(|o| matches!(o, Output::Persist { .. } | Output::Leader { .. })), "{lie:?}: {said:?}");
+        machine.handle(machine.poll_timeout().unwrap(), Input::Tick);
+        let said = outputs(&mut machine);
+        let stood =
+            said.iter().find_map(|o| if let Output::Persist { term, .. } = o { Some(round(*term)) } else { None });
+        let honest = stood.unwrap();
+        assert!(honest < ROUNDS_AHEAD_MAX, "{lie:?}: a round that others believe");
+        let granted = ElectionMessage::Vote { term: term_of(honest, peer(1)), granted: true };
+        machine.handle(ms(800), Input::Peer { from: peer(2), message: granted });
+        assert_eq!(machine.leader(), Some(peer(1)), "{lie:?}");
+    }
+}
+
+#[test]
+fn a_leader_that_is_far_on_is_followed_after_a_few_beats() {
+    let mut machine = voter(Term(0), None);
+    let beat = ElectionMessage::Beat { term: term_of(ROUNDS_AHEAD_MAX + 200, peer(2)) };
+    let mut at = ms(0);
+    while machine.leader().is_none() {
+        machine.handle(at, Input::Peer { from: peer(2), message: beat });
+        at += ms(500);
+        assert!(at < ms(3000));
+    }
+    assert_eq!(machine.leader(), Some(peer(2)));
+}
+
+#[test]
+fn with_all_rounds_spent_nobody_votes_twice_in_the_last() {
+    let mut machine = voter(term_of(u32::MAX, peer(3)), Some(peer(3)));
+    machine.handle(machine.poll_timeout().unwrap(), Input::Tick);
+    assert!(!outputs(&mut machine).iter().any(|o| matches!(o, Output::Persist { .. })));
+    assert_eq!(machine.leader(), None);
 }
