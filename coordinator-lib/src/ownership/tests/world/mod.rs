@@ -1,6 +1,8 @@
 //! Requests in a small world of unreliable workers, with time: the client's text is that of an undisturbed run, and
 //! pauses are as short as promised.
 
+mod planned;
+
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,9 +11,11 @@ use idlewild_protocol::{
     PlaceRequest, Term, TokenId,
 };
 
+use planned::Moves;
+
 use super::bench::{PROMPT, ms, peer, spec};
 use crate::Now;
-use crate::ownership::{Input, Limits, LossReason, Output, RequestMachine, RequestSpec};
+use crate::ownership::{Input, Limits, LossReason, Output, Preparation, RequestMachine, RequestSpec};
 
 const ANSWER: u32 = 40;
 const PREFILL: Duration = Duration::from_millis(200);
@@ -40,6 +44,8 @@ enum Event {
         epoch: Epoch,
         at: Option<u32>,
     },
+    /// The destination has read what it was sent by now.
+    CaughtUp(Preparation),
 }
 
 struct World {
@@ -56,6 +62,7 @@ struct World {
     longest_pause: Duration,
     end: Option<Output>,
     coordinator_is_dead: bool,
+    moves: Moves,
 }
 
 /// What the model would say at this place, after those before.
@@ -98,6 +105,7 @@ impl World {
             longest_pause: Duration::ZERO,
             end: None,
             coordinator_is_dead: false,
+            moves: Moves::default(),
         };
         world.carry_out();
         world
@@ -122,7 +130,8 @@ impl World {
                 Output::Cancel { epoch, .. } => {
                     self.cancelled.insert(epoch);
                 }
-                Output::Text { text, .. } => {
+                Output::Text { index, text } => {
+                    self.move_on(index);
                     self.longest_pause = self.longest_pause.max(self.now.saturating_sub(self.last_text));
                     self.last_text = self.now;
                     self.text += &text;
@@ -130,16 +139,15 @@ impl World {
                 Output::Done { .. } | Output::Failed(_) => self.end = Some(output),
                 // The first prefill is no pause.
                 Output::Prompt { .. } => self.last_text = self.now,
-                Output::Moved { .. }
-                | Output::StopAfter { .. }
-                | Output::GoOn { .. }
-                | Output::Prepare { .. }
-                | Output::Forward { .. }
-                | Output::Keep { .. }
-                | Output::TakeOver { .. }
-                | Output::Release { .. }
-                | Output::Refused { .. }
-                | Output::Standby(_) => {}
+                Output::StopAfter { epoch, index, .. } => self.stop_after(epoch, index),
+                Output::GoOn { epoch, .. } => self.go_on(epoch),
+                Output::Prepare { destination, preparation, context, .. } => {
+                    self.prepare(destination, preparation, *context);
+                }
+                Output::Forward { ids, .. } => self.forward(ids),
+                Output::TakeOver { epoch, from_index, .. } => self.take_over(epoch, from_index),
+                Output::Release { .. } => self.moves.prepared = None,
+                Output::Keep { .. } | Output::Refused { .. } | Output::Standby(_) | Output::Moved { .. } => {}
             }
         }
     }
@@ -178,6 +186,9 @@ impl World {
             self.schedule(PER_TOKEN, Event::Step { worker, epoch, at: Some(from) });
             return;
         };
+        if self.has_stopped(worker, epoch, index) {
+            return;
+        }
         match self.mishaps.remove(&index) {
             Some(mishap) => self.go_wrong(worker, epoch, index, mishap),
             None => self.say_token(worker, epoch, index, log),
@@ -232,6 +243,7 @@ impl World {
                 match self.heap.pop_first() {
                     Some((_, Event::ToOrigin(input))) => self.origin.handle(self.now, input),
                     Some((_, Event::Step { worker, epoch, at })) => self.step(worker, epoch, at),
+                    Some((_, Event::CaughtUp(preparation))) => self.catch_up(preparation),
                     None => {}
                 }
             } else {
