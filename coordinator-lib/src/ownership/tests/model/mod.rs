@@ -69,7 +69,7 @@ const STREAMS: Bounds = Bounds {
 /// With planned moves.
 const PLANNED: Bounds = Bounds { answer: 3, proposals: 3, ..STREAMS };
 
-/// What a test may take on two slow cores: some ten seconds.
+/// What a test may take: some five seconds of one core. Counted with those that are met again.
 const MANY_STATES: usize = 900_000;
 
 fn builder(bounds: Bounds) -> CheckerBuilder<Bounds> {
@@ -88,7 +88,7 @@ fn check(bounds: Bounds, states_max: usize) {
 #[test]
 fn no_order_of_events_on_streams_breaks_the_log() {
     check(STREAMS, MANY_STATES);
-    check(Bounds { assignments: 3, questions: 5, ..STREAMS }, MANY_STATES);
+    check(Bounds { assignments: 3, questions: 5, ..STREAMS }, MANY_STATES / 2);
 }
 
 #[test]
@@ -98,8 +98,8 @@ fn no_chaos_breaks_the_log() {
 
 #[test]
 fn no_order_of_planned_moves_breaks_the_log() {
-    check(PLANNED, MANY_STATES);
-    check(Bounds { assignments: 3, questions: 3, proposals: 4, ..PLANNED }, MANY_STATES);
+    check(PLANNED, 3 * MANY_STATES);
+    check(Bounds { assignments: 3, questions: 3, proposals: 4, ..PLANNED }, MANY_STATES / 2);
 }
 
 #[test]
@@ -109,6 +109,7 @@ fn no_chaos_around_planned_moves_breaks_the_log() {
 
 #[test]
 fn a_request_with_one_live_worker_is_finished_from_every_state() {
+    check(Bounds { gives_up: false, answer: 2, proposals: 2, ..PLANNED }, MANY_STATES);
     check(Bounds { gives_up: false, questions: 3, ..PLANNED }, MANY_STATES / 4);
 }
 
