@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use idlewild_protocol::{Digest, ModelLoad, PeerId, PeerState, PlaceRequest, Unfit};
+use idlewild_protocol::{Digest, ModelId, ModelLoad, PeerId, PeerState, PlaceRequest, Unfit};
 
 use crate::Now;
 use crate::cost::Work;
@@ -18,7 +18,11 @@ pub(super) struct Question<'a> {
     pub(super) now: Now,
     pub(super) view: &'a View,
     pub(super) origin: PeerId,
-    pub(super) request: &'a PlaceRequest,
+    pub(super) model: ModelId,
+    /// The request as it would begin where it is placed.
+    pub(super) work: Work,
+    /// Peers that it may not run on.
+    pub(super) excluded: &'a [PeerId],
 }
 
 /// How much room a peer must have. Tried in this order until somebody has it.
@@ -51,17 +55,23 @@ impl Room {
 }
 
 impl<'a> Question<'a> {
+    /// What `origin` asks: the request as it would begin anywhere, with all of its context to prefill.
+    pub(super) fn of(now: Now, view: &'a View, origin: PeerId, request: &'a PlaceRequest) -> Self {
+        let work = Work::orphaned(request.prompt_tokens, request.expected_output_tokens, request.done_tokens);
+        Self { now, view, origin, model: request.model, work, excluded: &request.excluded }
+    }
+
     /// The peer's digest and what it says of the model, or why the peer cannot take the request whatever room it has. What
     /// will not change is said before what may.
     pub(super) fn model_on(&self, peer: PeerId, view: &'a PeerView) -> Result<(&'a Digest, &'a ModelLoad), Unfit> {
         let Some(digest) = &view.digest else { return Err(Unfit::Unreachable) };
-        let Some(model) = digest.models.iter().find(|m| m.model == self.request.model) else {
+        let Some(model) = digest.models.iter().find(|m| m.model == self.model) else {
             return Err(Unfit::NoModel);
         };
-        if !Room::Scant.is_in(model, 0, &self.work()) {
-            return Err(Unfit::ContextTooLong { context_tokens: model.context_tokens });
+        if !Room::Scant.is_in(model, 0, &self.work) {
+            return Err(Unfit::ContextTooLong);
         }
-        if self.request.excluded.contains(&peer) {
+        if self.excluded.contains(&peer) {
             return Err(Unfit::JustFailed);
         }
         match digest.state {
@@ -76,11 +86,5 @@ impl<'a> Question<'a> {
     fn is_reachable(&self, peer: PeerId, view: &PeerView) -> bool {
         let is_fresh = self.now.saturating_sub(view.heard_at) <= GOSSIP_FRESH;
         peer == self.origin || view.is_connected() || (self.origin != self.view.me() && is_fresh)
-    }
-
-    /// The request as it would begin anywhere: with all of its context to prefill.
-    pub(super) fn work(&self) -> Work {
-        let request = self.request;
-        Work::orphaned(request.prompt_tokens, request.expected_output_tokens, request.done_tokens)
     }
 }

@@ -13,10 +13,13 @@
 //! peer (a prompt's ids are small beside its prefill), and any state that a successor would need: a new leader starts
 //! with what digests say, and is wrong about the last second at most.
 
+mod candidate;
 mod fitness;
+mod machine;
 mod place;
 mod reservations;
+mod search;
 #[cfg(test)]
 mod tests;
 
-pub use place::{Coordinator, CoordinatorConfig};
+pub use machine::{Coordinator, CoordinatorConfig};

@@ -4,11 +4,11 @@
 //! before the burst.
 
 use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
 
-use idlewild_protocol::{BootId, ModelLoad, PeerId, RequestId};
+use idlewild_protocol::{BootId, Digest, ModelLoad, PeerId, RequestId};
 
 use crate::Now;
-use crate::view::View;
 
 /// A reservation counts at least so long: a digest that was under way when the request was placed does not show it.
 const SETTLE: Duration = Duration::from_millis(700);
@@ -16,8 +16,9 @@ const SETTLE: Duration = Duration::from_millis(700);
 /// A reservation never counts longer: the request may have ended, or never have started.
 const LIFETIME: Duration = Duration::from_secs(4);
 
-/// Reservations that are remembered; beyond that the oldest is forgotten, which costs accuracy in a burst only.
-const RESERVATIONS_MAX: usize = 1024;
+/// Reservations that are remembered; beyond that the oldest is forgotten, which costs accuracy in a burst only. A round
+/// over a swarm of ten thousand may place as many.
+const RESERVATIONS_MAX: usize = 16_384;
 
 /// Load that a placement put on a peer.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -42,52 +43,75 @@ pub(super) struct Load {
     pub(super) tokens: u32,
 }
 
-/// All of them, oldest first.
+/// All of them.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Reservations {
-    list: Vec<Reservation>,
+    /// Where each request is, and since when.
+    requests: BTreeMap<RequestId, (PeerId, Now)>,
+    /// On each peer, oldest first.
+    peers: BTreeMap<PeerId, Vec<Reservation>>,
+    /// The order in which they are forgotten.
+    oldest: BTreeSet<(Now, RequestId)>,
 }
 
 impl Reservations {
-    /// Forgets what digests show by now, and what is too old.
-    pub(super) fn prune(&mut self, now: Now, view: &View) {
-        self.list.retain(|reservation| {
-            let age = now.saturating_sub(reservation.placed_at);
-            age <= LIFETIME && (age <= SETTLE || !reservation.is_visible_in(view))
-        });
+    /// Forgets what is too old.
+    pub(super) fn prune(&mut self, now: Now) {
+        while let Some((placed_at, request)) = self.oldest.first().copied()
+            && now.saturating_sub(placed_at) > LIFETIME
+        {
+            self.forget(request);
+        }
     }
 
     /// Remembers one; an earlier placement of the same request is void.
     pub(super) fn add(&mut self, reservation: Reservation) {
         self.forget(reservation.request);
-        if self.list.len() >= RESERVATIONS_MAX {
-            self.list.remove(0);
+        if self.requests.len() >= RESERVATIONS_MAX
+            && let Some((_, oldest)) = self.oldest.first().copied()
+        {
+            self.forget(oldest);
         }
-        self.list.push(reservation);
+        let Reservation { request, peer, placed_at, .. } = reservation;
+        self.requests.insert(request, (peer, placed_at));
+        self.oldest.insert((placed_at, request));
+        self.peers.entry(peer).or_default().push(reservation);
     }
 
     /// The request is placed anew, so it does not run where it was.
     pub(super) fn forget(&mut self, request: RequestId) {
-        self.list.retain(|r| r.request != request);
+        let Some((peer, placed_at)) = self.requests.remove(&request) else { return };
+        self.oldest.remove(&(placed_at, request));
+        if let Some(here) = self.peers.get_mut(&peer) {
+            here.retain(|reservation| reservation.request != request);
+            if here.is_empty() {
+                self.peers.remove(&peer);
+            }
+        }
     }
 
-    /// Everything that is reserved on `peer`.
-    pub(super) fn on(&self, peer: PeerId) -> Load {
-        let here = self.list.iter().filter(|r| r.peer == peer).map(|r| r.load);
-        here.fold(Load::default(), |sum, load| Load {
-            requests: sum.requests + load.requests,
+    /// Everything that is reserved on the peer of `digest` and that it does not show.
+    pub(super) fn on(&self, now: Now, digest: &Digest) -> Load {
+        let Some(here) = self.peers.get(&digest.peer) else { return Load::default() };
+        let hidden = here.iter().filter(|reservation| reservation.is_hidden_from(now, digest)).map(|r| r.load);
+        hidden.fold(Load::default(), |sum, load| Load {
+            requests: sum.requests.saturating_add(load.requests),
             prefill_s: sum.prefill_s + load.prefill_s,
             service_s: sum.service_s + load.service_s,
             tokens: sum.tokens.saturating_add(load.tokens),
         })
     }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.requests.len()
+    }
 }
 
 impl Reservation {
-    /// Whether the peer has said anything since, or is gone.
-    fn is_visible_in(&self, view: &View) -> bool {
-        let digest = view.peer(self.peer).and_then(|view| view.digest.as_ref());
-        digest.is_none_or(|digest| digest.version() > self.version)
+    /// Whether the peer has said nothing since that could show it.
+    fn is_hidden_from(&self, now: Now, digest: &Digest) -> bool {
+        now.saturating_sub(self.placed_at) <= SETTLE || digest.version() <= self.version
     }
 }
 
@@ -100,7 +124,7 @@ impl Load {
     }
 
     /// What is left of the decode rate that the digest gives for one more sequence, if these decode too. As if the peer
-    /// gained nothing by batching: to overestimate a burst's load spreads it, to underestimate it does not.
+    /// gained nothing by batching: to overestimate a burst's load spreads it, to underestimate it does not. At most 1.
     pub(super) fn decode_share(&self, model: &ModelLoad) -> f64 {
         let present = f64::from(model.running) + 1.0;
         let together = (present + f64::from(self.requests)).min(f64::from(model.slots).max(present));

@@ -4,15 +4,16 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use idlewild_protocol::{
-    BootId, DecodeError, DepartureCause, Digest, DigestVersion, MAX_VERSIONS_PER_MESSAGE, PairRate, PeerId,
+    BootId, DecodeError, DepartureCause, Digest, DigestVersion, MAX_VERSIONS_PER_MESSAGE, ModelId, PairRate, PeerId,
     SignedDigest,
 };
 
+use super::carriers::{Carriers, Index};
 use super::peer::{Link, PeerView};
 use crate::Now;
 use crate::election::Candidate;
 
-/// Peers that a view holds, and as many departed ones: what one message of anti-entropy can name.
+/// Peers that a view holds unless told otherwise, and as many departed ones: what one message of anti-entropy can name.
 pub const MAX_PEERS: usize = MAX_VERSIONS_PER_MESSAGE;
 
 /// A digest that nobody refreshed for so long is dropped, and with it a peer that we are not connected to. Digests come
@@ -40,11 +41,13 @@ struct Departed {
     cause: DepartureCause,
 }
 
-/// Everything that is believed of peers. Bounded by [`MAX_PEERS`].
+/// Everything that is believed of peers. Bounded, by [`MAX_PEERS`] unless told otherwise.
 #[derive(Debug, Clone, PartialEq)]
 pub struct View {
     me: PeerId,
+    peers_max: usize,
     peers: BTreeMap<PeerId, PeerView>,
+    index: Index,
     departed: BTreeMap<PeerId, Departed>,
     links: BTreeMap<PeerId, Link>,
 }
@@ -52,7 +55,20 @@ pub struct View {
 impl View {
     /// Of nobody yet, ourselves included until [`View::state_own`].
     pub fn new(me: PeerId) -> Self {
-        Self { me, peers: BTreeMap::new(), departed: BTreeMap::new(), links: BTreeMap::new() }
+        Self::bounded(me, MAX_PEERS)
+    }
+
+    /// The same with room for `peers_max` peers, ourselves included, and as many departed ones. One message of
+    /// anti-entropy names [`MAX_VERSIONS_PER_MESSAGE`] of them: beyond that digests have to come some other way.
+    pub fn bounded(me: PeerId, peers_max: usize) -> Self {
+        Self {
+            me,
+            peers_max,
+            peers: BTreeMap::new(),
+            index: Index::default(),
+            departed: BTreeMap::new(),
+            links: BTreeMap::new(),
+        }
     }
 
     /// Whose view it is.
@@ -65,10 +81,8 @@ impl View {
         debug_assert_eq!(digest.peer, self.me, "a digest of our own");
         let peer = self.peers.entry(self.me).or_insert_with(|| PeerView::new(digest.boot, now));
         peer.connected_since.get_or_insert(now);
-        peer.boot = digest.boot;
-        peer.heard_at = now;
-        peer.digest = Some(digest);
-        peer.signed = signed;
+        self.index.change(peer.digest.as_ref(), Some(&digest));
+        peer.believe(now, digest, signed);
     }
 
     /// Takes in a digest as it came over the wire, after checking its signature.
@@ -99,10 +113,8 @@ impl View {
         }
         self.departed.remove(&peer);
         let view = self.peers.entry(peer).or_insert_with(|| PeerView::new(digest.boot, now));
-        view.boot = digest.boot;
-        view.heard_at = now;
-        view.digest = Some(digest);
-        view.signed = None;
+        self.index.change(view.digest.as_ref(), Some(&digest));
+        view.believe(now, digest, None);
         Applied::Newer
     }
 
@@ -124,6 +136,7 @@ impl View {
         self.has_room_for(peer);
         let view = self.peers.entry(peer).or_insert_with(|| PeerView::new(boot, now));
         if view.boot < boot {
+            self.index.change(view.digest.as_ref(), None);
             *view = PeerView::new(boot, now);
         }
         view.connected_since.get_or_insert(now);
@@ -134,11 +147,11 @@ impl View {
         if peer == self.me {
             return;
         }
-        let known = self.peers.remove(&peer).map(|view| view.boot);
+        let known = self.remove(peer).map(|view| view.boot);
         let earlier = self.departed.get(&peer).map(|gone| gone.boot);
         if let Some(boot) = known.max(earlier) {
             self.departed.insert(peer, Departed { boot, at: now, cause });
-            drop_earliest(&mut self.departed, |gone| gone.at);
+            drop_earliest(&mut self.departed, self.peers_max, |gone| gone.at);
         }
     }
 
@@ -154,7 +167,7 @@ impl View {
 
     /// What we measured of the link to `peer`; it outlives a departure.
     pub fn link(&mut self, peer: PeerId, bytes_per_s: Option<u64>, rtt_us: u32) {
-        if self.links.len() < MAX_PEERS || self.links.contains_key(&peer) {
+        if self.links.len() < self.peers_max || self.links.contains_key(&peer) {
             self.links.insert(peer, Link { bytes_per_s, rtt_us });
         }
     }
@@ -202,30 +215,45 @@ impl View {
     pub fn expire(&mut self, now: Now) {
         let me = self.me;
         let is_old = |view: &PeerView| now.saturating_sub(view.heard_at) > DIGEST_LIFETIME;
-        self.peers.retain(|peer, view| *peer == me || view.is_connected() || !is_old(view));
-        for (peer, view) in &mut self.peers {
-            if *peer != me && is_old(view) {
-                view.digest = None;
-                view.signed = None;
+        let index = &mut self.index;
+        self.peers.retain(|peer, view| {
+            if *peer == me || !is_old(view) {
+                return true;
             }
+            index.change(view.digest.as_ref(), None);
+            view.forget_digest();
+            view.is_connected()
+        });
+    }
+
+    /// Who serves with `model`, sorted for a search; none where nobody does.
+    pub fn carriers(&self, model: ModelId) -> Option<&Carriers> {
+        self.index.carriers(model)
+    }
+
+    fn remove(&mut self, peer: PeerId) -> Option<PeerView> {
+        let removed = self.peers.remove(&peer);
+        if let Some(view) = &removed {
+            self.index.change(view.digest.as_ref(), None);
         }
+        removed
     }
 
     /// Whether one more peer may be held. Makes room where it must: the peer that was heard longest ago of those that
     /// we are not connected to goes.
     fn has_room_for(&mut self, peer: PeerId) -> bool {
-        if self.peers.len() < MAX_PEERS || self.peers.contains_key(&peer) {
+        if self.peers.len() < self.peers_max || self.peers.contains_key(&peer) {
             return true;
         }
         let unconnected = self.peers.iter().filter(|(_, view)| !view.is_connected());
         let oldest = unconnected.min_by_key(|(_, view)| view.heard_at).map(|(peer, _)| *peer);
-        oldest.is_some_and(|peer| self.peers.remove(&peer).is_some())
+        oldest.is_some_and(|peer| self.remove(peer).is_some())
     }
 }
 
-/// Keeps the number of departed peers within [`MAX_PEERS`].
-fn drop_earliest<T>(map: &mut BTreeMap<PeerId, T>, at: impl Fn(&T) -> Now) {
-    if map.len() > MAX_PEERS {
+/// Keeps the number of departed peers within `items_max`.
+fn drop_earliest<T>(map: &mut BTreeMap<PeerId, T>, items_max: usize, at: impl Fn(&T) -> Now) {
+    if map.len() > items_max {
         let earliest = map.iter().min_by_key(|(_, item)| at(item)).map(|(peer, _)| *peer);
         if let Some(peer) = earliest {
             map.remove(&peer);

@@ -5,6 +5,7 @@
 //! connected, departed           --> who can be reached            --> candidates (the election's live view)
 //! our own measurements          --> links, beside those that digests state
 //! anti-entropy: versions <-> lacking_in
+//! digests --> carriers: who serves with a model, sorted       --> a search for the best of many
 //! ```
 //!
 //! A departed peer is never revived by someone else's gossip: only by a later boot of it, or by being connected again.
@@ -13,9 +14,11 @@
 
 mod anti_entropy;
 mod beliefs;
+mod carriers;
 mod peer;
 #[cfg(test)]
 mod tests;
 
 pub use beliefs::{Applied, DIGEST_LIFETIME, MAX_PEERS, View};
+pub use carriers::{Carriers, Cell, Corner, decode_tps, prefill_tps, queue_wait_s};
 pub use peer::{Link, PeerView};

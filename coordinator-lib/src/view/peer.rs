@@ -18,6 +18,8 @@ pub struct PeerView {
     pub connected_since: Option<Now>,
     /// Which life of its process this is.
     pub boot: BootId,
+    /// The survival that the digest states, decoded once: every cost asks it.
+    curve: Option<Box<DigestCurve>>,
 }
 
 /// A link that we measured ourselves.
@@ -31,7 +33,30 @@ pub struct Link {
 
 impl PeerView {
     pub(super) fn new(boot: BootId, now: Now) -> Self {
-        Self { digest: None, signed: None, heard_at: now, connected_since: None, boot }
+        Self { digest: None, signed: None, heard_at: now, connected_since: None, boot, curve: None }
+    }
+
+    /// Takes in what it says now; `signed` is how it came.
+    pub(super) fn believe(&mut self, now: Now, digest: Digest, signed: Option<SignedDigest>) {
+        if self.digest.as_ref().is_none_or(|known| known.survival != digest.survival) {
+            self.curve = Some(Box::new(DigestCurve::new(&digest.survival)));
+        }
+        self.boot = digest.boot;
+        self.heard_at = now;
+        self.digest = Some(digest);
+        self.signed = signed;
+    }
+
+    /// Forgets what it said.
+    pub(super) fn forget_digest(&mut self) {
+        self.digest = None;
+        self.signed = None;
+        self.curve = None;
+    }
+
+    /// Its survival from when its digest was made; none without a digest.
+    pub fn curve(&self) -> Option<&DigestCurve> {
+        self.curve.as_deref()
     }
 
     /// Whether we can reach it ourselves.
@@ -51,11 +76,8 @@ impl PeerView {
 
     /// Seconds that its session is expected to last still; 0 outside a session.
     pub fn expected_remaining_s(&self, now: Now) -> f64 {
-        match &self.digest {
-            Some(digest) if digest.state == PeerState::Serving => {
-                DigestCurve::new(&digest.survival).expected_remaining_s(self.digest_age_s(now))
-            }
-            Some(_) | None => 0.0,
-        }
+        let is_serving = self.digest.as_ref().is_some_and(|digest| digest.state == PeerState::Serving);
+        let curve = self.curve().filter(|_| is_serving);
+        curve.map_or(0.0, |curve| curve.expected_remaining_s(self.digest_age_s(now)))
     }
 }
