@@ -1,25 +1,289 @@
-//! The machine.
+//! The machine: what happens goes in by `handle`, what is to be done comes out by `poll_output`, and `poll_timeout` says
+//! when it wants to be asked again if nothing happens.
 
+use core::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
+
+use idlewild_protocol::{DepartureCause, PeerId, PlaceReply, PlaceRequest, RequestId, Term};
+
+use super::ledger::{Ledger, ReportFault};
+use super::plan::{Generation, Plan};
+use super::report::Report;
 use super::reservations::Reservations;
+use crate::Now;
 use crate::policy::HazardAwarePolicy;
+use crate::view::View;
+
+/// Requests that one call looks at. A round over many is spread over calls, so that answers and beats need not wait.
+const SLICE: usize = 256;
+
+/// Outputs that wait for the shell; beyond that the oldest are dropped. An origin that gets no answer decides by itself, and
+/// a plan that is still wanted is made anew in the next round.
+const OUTPUTS_MAX: usize = 4096;
+
+/// Announced departures that are remembered.
+const NOTICES_MAX: usize = 4096;
+
+/// How long after an announced departure its peer is not believed to stay: a digest of it would have come by then.
+const NOTICE_LINGERS: Duration = Duration::from_secs(30);
 
 /// How a coordinator decides.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CoordinatorConfig {
     /// The rule, with its prices.
     pub policy: HazardAwarePolicy,
+    /// Time between two looks at a running request.
+    pub check_interval: Duration,
 }
 
-/// Answers placements, and remembers what it placed until digests show it.
+impl Default for CoordinatorConfig {
+    fn default() -> Self {
+        Self { policy: HazardAwarePolicy::default(), check_interval: Duration::from_secs(5) }
+    }
+}
+
+/// What happened. Digests are the [`View`]'s, which every call is given.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Input {
+    /// We lead, by this election.
+    Leading {
+        /// Its number.
+        term: Term,
+    },
+    /// We do not lead, by this election.
+    Following {
+        /// Its number.
+        term: Term,
+    },
+    /// An origin asks where a request should run.
+    Place {
+        /// Who asks.
+        origin: PeerId,
+        /// What.
+        request: PlaceRequest,
+    },
+    /// An origin says how a request of its own is doing.
+    Report {
+        /// Who says it.
+        origin: PeerId,
+        /// What.
+        report: Report,
+    },
+    /// A request has ended.
+    Ended {
+        /// Who says it.
+        origin: PeerId,
+        /// Which.
+        request: RequestId,
+    },
+    /// The view has taken in another digest of the peer, or its departure.
+    PeerChanged {
+        /// Which.
+        peer: PeerId,
+    },
+    /// A peer has said that it will stop.
+    Notice {
+        /// Which.
+        peer: PeerId,
+        /// Why.
+        cause: DepartureCause,
+        /// In how long.
+        notice: Duration,
+    },
+    /// Time has passed.
+    Tick,
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Output {
+    /// Answer the origin.
+    Answer {
+        /// Whom.
+        origin: PeerId,
+        /// What.
+        reply: PlaceReply,
+    },
+    /// Propose a plan to the origin.
+    Propose {
+        /// To whom.
+        origin: PeerId,
+        /// What.
+        plan: Plan,
+    },
+    /// The peer said something that it should not have; it was ignored.
+    PeerFault {
+        /// Who.
+        peer: PeerId,
+        /// What.
+        fault: ReportFault,
+    },
+}
+
+/// Answers placements for anybody; while it leads it also follows what runs and proposes plans.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Coordinator {
     pub(super) config: CoordinatorConfig,
     pub(super) reservations: Reservations,
+    pub(super) ledger: Ledger,
+    /// The latest election that we know of, and the plans made in it.
+    made: Generation,
+    is_leading: bool,
+    next_round: Now,
+    notices: BTreeMap<PeerId, (DepartureCause, Now)>,
+    outputs: VecDeque<Output>,
 }
 
 impl Coordinator {
     /// One that has placed nothing yet.
     pub fn new(config: CoordinatorConfig) -> Self {
-        Self { config, reservations: Reservations::default() }
+        Self { config, ..Self::default() }
+    }
+
+    /// Takes in what happened, as `view` has it.
+    pub fn handle(&mut self, now: Now, view: &View, input: Input) {
+        match input {
+            Input::Leading { term } => self.handle_election(now, term, true),
+            Input::Following { term } => self.handle_election(now, term, false),
+            Input::Place { origin, request } => {
+                self.ledger.mark_being_placed(origin, request.request);
+                let reply = self.place(now, view, self.made.term, origin, &request);
+                self.say(Output::Answer { origin, reply });
+            }
+            Input::Report { origin, report } => self.handle_report(now, view, origin, report),
+            Input::Ended { origin, request } => self.ledger.end(origin, request),
+            Input::PeerChanged { peer } => self.handle_peer(view, peer),
+            Input::Notice { peer, cause, notice } => self.handle_notice(now, peer, cause, notice),
+            Input::Tick => self.handle_tick(now, view),
+        }
+    }
+
+    /// The next thing to do, until none is left.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// When to give it an [`Input::Tick`] if nothing else happens before. A time that has passed means at once: a round is
+    /// under way.
+    pub fn poll_timeout(&self) -> Option<Now> {
+        if self.ledger.has_due() {
+            return Some(Now::ZERO);
+        }
+        (self.is_leading && self.ledger.len() > 0).then_some(self.next_round)
+    }
+
+    /// Whether it leads, and by which election.
+    pub fn leads(&self) -> Option<Term> {
+        self.is_leading.then_some(self.made.term)
+    }
+
+    /// Requests that it follows.
+    pub fn followed(&self) -> usize {
+        self.ledger.len()
+    }
+
+    /// Whether `peer` has announced a departure that is not over.
+    pub(super) fn has_notice(&self, now: Now, peer: PeerId) -> bool {
+        self.notices.get(&peer).is_some_and(|(_, leaves_at)| now <= leaves_at.saturating_add(NOTICE_LINGERS))
+    }
+
+    /// A new leader begins with nothing: origins report anew. An election that is over changes nothing.
+    fn handle_election(&mut self, now: Now, term: Term, is_leading: bool) {
+        if term < self.made.term || (self.is_leading == is_leading && term == self.made.term) {
+            return;
+        }
+        if term > self.made.term {
+            self.made = Generation { term, number: 0 };
+        }
+        self.is_leading = is_leading;
+        self.ledger = Ledger::default();
+        self.next_round = now.saturating_add(self.config.check_interval);
+    }
+
+    fn handle_report(&mut self, now: Now, view: &View, origin: PeerId, report: Report) {
+        if !self.is_leading {
+            return;
+        }
+        let (request, worker) = (report.request, report.worker());
+        match self.ledger.take_in(now, origin, report) {
+            Ok(true) if worker.is_none_or(|worker| !may_stay(view, worker)) => self.ledger.hurry_one(request),
+            Ok(_) => {}
+            Err(fault) => self.say(Output::PeerFault { peer: origin, fault }),
+        }
+    }
+
+    fn handle_peer(&mut self, view: &View, peer: PeerId) {
+        if !may_stay(view, peer) {
+            self.ledger.hurry(peer);
+        }
+        // It has begun another session, or another life.
+        if view.peer(peer).is_some() && may_stay(view, peer) {
+            self.notices.remove(&peer);
+        }
+    }
+
+    fn handle_notice(&mut self, now: Now, peer: PeerId, cause: DepartureCause, notice: Duration) {
+        let is_over = |(_, leaves_at): &(DepartureCause, Now)| now > leaves_at.saturating_add(NOTICE_LINGERS);
+        self.notices.retain(|_, notice| !is_over(notice));
+        if self.notices.len() < NOTICES_MAX || self.notices.contains_key(&peer) {
+            self.notices.insert(peer, (cause, now.saturating_add(notice)));
+        }
+        self.ledger.hurry(peer);
+    }
+
+    fn handle_tick(&mut self, now: Now, view: &View) {
+        if !self.is_leading {
+            return;
+        }
+        if now >= self.next_round {
+            self.next_round = now.saturating_add(self.config.check_interval);
+            self.reservations.prune(now);
+            self.ledger.expire(now);
+            self.ledger.begin_round();
+        }
+        for _ in 0..SLICE {
+            let Some(request) = self.ledger.next_due() else { break };
+            self.plan(now, view, request);
+        }
+    }
+
+    /// Proposes what is wanted of the request.
+    fn plan(&mut self, now: Now, view: &View, request: RequestId) {
+        if !self.ledger.may_plan(now, request, self.config.check_interval) {
+            return;
+        }
+        // What is reserved for the request itself is no load that it would meet.
+        let before = self.reservations.forget(request);
+        let decided = self.look_at(now, view, request);
+        let reservation = decided.as_ref().map_or(before, |decided| decided.reservation);
+        reservation.into_iter().for_each(|reservation| self.reservations.add(reservation));
+        let Some(decided) = decided else { return };
+        let Some((origin, epoch)) = self.ledger.mark_planned(now, request) else { return };
+        self.made.number += 1;
+        let plan = Plan {
+            generation: self.made,
+            request,
+            epoch,
+            action: decided.action,
+            explain: decided.explain,
+        };
+        self.say(Output::Propose { origin, plan });
+    }
+
+    fn say(&mut self, output: Output) {
+        if self.outputs.len() >= OUTPUTS_MAX {
+            self.outputs.pop_front();
+        }
+        self.outputs.push_back(output);
+    }
+}
+
+/// Whether nothing is known that would keep the peer from running on.
+fn may_stay(view: &View, peer: PeerId) -> bool {
+    let digest = view.peer(peer).map(|known| known.digest.as_ref());
+    match digest {
+        Some(Some(digest)) => digest.state == idlewild_protocol::PeerState::Serving,
+        Some(None) => true,
+        None => view.departure(peer).is_none(),
     }
 }

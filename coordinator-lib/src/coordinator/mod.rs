@@ -1,25 +1,37 @@
-//! Answers "where should this run?" from a view: as the elected leader for anybody, or as an origin for itself.
+//! Where requests should run, and when they should move: as the elected leader for anybody, or as an origin for itself.
 //!
 //! ```text
-//! view --fitness--> peers that could (and why the others cannot) --policy--> E of each, least first --> PlaceReply
-//!                         ^                                                      |
-//!                         +------ reservations: placed, but not yet visible <----+
+//! view --carriers--> search: the best few of many --policy--> E of each, least first --> PlaceReply
+//!                      ^           ^                                             |
+//!                      |           +---- reservations: not yet visible <---------+
+//! reports --ledger--> round: every running request <-- ticks, departures         |
+//!                      |                                                         v
+//!                      +--policy--> what is wanted --> Plan (generation, epoch, why)
 //! ```
 //!
-//! Both use the same code; that two coordinators may answer at once (a partition) costs a worse choice at most, since
-//! the origin alone starts workers.
+//! Placements are answered by whoever is asked, by the same code: that two coordinators may answer at once (a partition)
+//! costs a worse choice at most, since the origin alone starts workers. For the same reason plans are proposals, each for
+//! one assignment: [`Plan::staleness`].
 //!
-//! Deliberately absent: moving what runs (proposals of `Prepare` and `Commit` are another issue), the time to reach a
-//! peer (a prompt's ids are small beside its prefill), and any state that a successor would need: a new leader starts
-//! with what digests say, and is wrong about the last second at most.
+//! Deliberately absent: carrying plans out (`ownership`, the agent), the time to reach a peer (a prompt's ids are small
+//! beside its prefill), and any state that a successor would need: a new leader starts with what digests say and with
+//! what origins report anew, and is wrong about the last seconds at most.
 
 mod candidate;
+mod decide;
 mod fitness;
+mod ledger;
 mod machine;
 mod place;
+mod plan;
+mod report;
 mod reservations;
+mod round;
 mod search;
 #[cfg(test)]
 mod tests;
 
-pub use machine::{Coordinator, CoordinatorConfig};
+pub use ledger::{REPORT_LIFETIME, REQUESTS_MAX, REQUESTS_PER_ORIGIN_MAX, ReportFault};
+pub use machine::{Coordinator, CoordinatorConfig, Input, Output};
+pub use plan::{Action, Destination, Explain, Generation, Plan, Staleness, Test, Transition};
+pub use report::{Report, Stage, Standby, StandbyState};

@@ -79,15 +79,16 @@ impl Reservations {
     }
 
     /// The request is placed anew, so it does not run where it was.
-    pub(super) fn forget(&mut self, request: RequestId) {
-        let Some((peer, placed_at)) = self.requests.remove(&request) else { return };
+    pub(super) fn forget(&mut self, request: RequestId) -> Option<Reservation> {
+        let (peer, placed_at) = self.requests.remove(&request)?;
         self.oldest.remove(&(placed_at, request));
-        if let Some(here) = self.peers.get_mut(&peer) {
-            here.retain(|reservation| reservation.request != request);
-            if here.is_empty() {
-                self.peers.remove(&peer);
-            }
+        let here = self.peers.get_mut(&peer)?;
+        let at = here.iter().position(|reservation| reservation.request == request)?;
+        let forgotten = here.remove(at);
+        if here.is_empty() {
+            self.peers.remove(&peer);
         }
+        Some(forgotten)
     }
 
     /// Everything that is reserved on the peer of `digest` and that it does not show.
@@ -100,11 +101,6 @@ impl Reservations {
             service_s: sum.service_s + load.service_s,
             tokens: sum.tokens.saturating_add(load.tokens),
         })
-    }
-
-    /// How many there are.
-    pub(super) fn len(&self) -> usize {
-        self.requests.len()
     }
 }
 

@@ -16,7 +16,7 @@ use super::candidate::{Candidate, least_time_s_by, least_time_s_in};
 use super::fitness::{Question, Room};
 use super::reservations::Reservations;
 use crate::cost::{CostParameters, Situation, Terms, terms};
-use crate::view::{Carriers, Cell};
+use crate::view::Cell;
 
 /// What to look for, and how far.
 #[derive(Debug, Clone, Copy)]
@@ -51,14 +51,14 @@ pub(super) struct Shortlist<'a> {
 impl<'a> Search<'a> {
     /// The best that have the least room that anybody has.
     pub(super) fn run(&self) -> Shortlist<'a> {
-        let Some(carriers) = self.question.view.carriers(self.question.model) else { return Shortlist::default() };
-        let mut lists = Room::IN_ORDER.into_iter().map(|room| self.run_in(room, carriers));
+        let mut lists = Room::IN_ORDER.into_iter().map(|room| self.run_in(room));
         lists.find(|list| !list.best.is_empty()).unwrap_or_default()
     }
 
-    fn run_in(&self, room: Room, carriers: &'a Carriers) -> Shortlist<'a> {
-        let mut list = Shortlist::default();
-        list.rebuilders = self.rebuilders(room, carriers, &mut list.looks);
+    /// The best that have `room`.
+    pub(super) fn run_in(&self, room: Room) -> Shortlist<'a> {
+        let Some(carriers) = self.question.view.carriers(self.question.model) else { return Shortlist::default() };
+        let mut list = self.rebuilders_in(room);
         let (bounds, cells): (Vec<f64>, Vec<Cell<'a>>) =
             carriers.cells().map(|(corner, cell)| (least_time_s_in(&corner, &self.question), cell)).unzip();
         // Bits of numbers that are not negative are in the order of the numbers.
@@ -98,37 +98,44 @@ impl<'a> Search<'a> {
     }
 
     /// The two fastest at prefill of those that could take the request; of equals the origin first, then the smaller id.
-    fn rebuilders(&self, room: Room, carriers: &Carriers, looks: &mut usize) -> Vec<Candidate<'a>> {
-        let mut found: Vec<Candidate<'a>> = Vec::with_capacity(3);
-        for peer in carriers.by_prefill() {
-            if found.len() == 2 || *looks >= self.looks_max {
+    pub(super) fn rebuilders_in(&self, room: Room) -> Shortlist<'a> {
+        let mut list = Shortlist::default();
+        let Some(carriers) = self.question.view.carriers(self.question.model) else { return list };
+        let origin = self.question.origin;
+        // The origin may be the first of equals wherever it stands among them.
+        list.rebuilders.extend(self.look_up(origin, room, &mut list.looks));
+        let mut others = 0;
+        for peer in carriers.by_prefill().filter(|peer| *peer != origin) {
+            if others == 2 || list.looks >= self.looks_max {
                 break;
             }
-            found.extend(self.look_up(peer, room, looks));
+            let found = self.look_up(peer, room, &mut list.looks);
+            others += usize::from(found.is_some());
+            list.rebuilders.extend(found);
         }
-        let origin = self.question.origin;
-        if found.iter().all(|candidate| candidate.peer != origin) {
-            found.extend(self.look_up(origin, room, looks));
-        }
-        let key = |c: &Candidate<'_>| (Reverse(c.rates().prefill_tps.to_bits()), c.peer != origin, c.peer);
-        found.sort_by_key(key);
-        found.truncate(2);
-        found
+        list.rebuilders.sort_by_key(|c| (Reverse(c.rates().prefill_tps.to_bits()), c.peer != origin, c.peer));
+        list.rebuilders.truncate(2);
+        list
     }
 
     /// What the request would cost on `candidate`.
     pub(super) fn weigh(&self, candidate: Candidate<'a>, rebuilders: &[Candidate<'a>]) -> Weighed<'a> {
-        let rebuilder = rebuilders.iter().find(|other| other.peer != candidate.peer);
-        let peer = candidate.in_fleet();
-        let situation = Situation {
-            rates: &peer.rates,
-            hazard: peer.hazard,
-            wait_s: peer.load_s,
-            rebuild_tps: rebuilder.map(|other| other.rates().prefill_tps),
-        };
-        let terms = terms(&situation, &self.question.work, self.parameters);
-        Weighed { candidate, terms, fallback: rebuilder.map(|other| other.peer) }
+        let terms = self.weigh_waiting(candidate, candidate.wait_s(), rebuilders);
+        Weighed { candidate, terms, fallback: rebuilder(candidate.peer, rebuilders).map(|other| other.peer) }
     }
+
+    /// The same for a request that waits `wait_s` there.
+    pub(super) fn weigh_waiting(&self, candidate: Candidate<'a>, wait_s: f64, rebuilders: &[Candidate<'a>]) -> Terms {
+        let peer = candidate.in_fleet();
+        let rebuild_tps = rebuilder(candidate.peer, rebuilders).map(|other| other.rates().prefill_tps);
+        let situation = Situation { rates: &peer.rates, hazard: peer.hazard, wait_s, rebuild_tps };
+        terms(&situation, &self.question.work, self.parameters)
+    }
+}
+
+/// Who would take over from `peer`.
+fn rebuilder<'b, 'a>(peer: PeerId, rebuilders: &'b [Candidate<'a>]) -> Option<&'b Candidate<'a>> {
+    rebuilders.iter().find(|other| other.peer != peer)
 }
 
 impl<'a> Shortlist<'a> {

@@ -1,0 +1,182 @@
+//! What the coordinator proposes: values that nothing changes once they are made.
+//!
+//! A plan names the assignment that it was made for and its own place among all plans. Whoever carries it out looks at
+//! both ([`Plan::staleness`]) and drops what is stale, so that plans may be lost, late, doubled, or of two coordinators at
+//! once: the request is moved by one plan or by none.
+
+use idlewild_protocol::{Epoch, PeerId, PeerTerms, RequestId, Term};
+
+use crate::cost::Method;
+
+/// The place of a plan among all: of a later term, or later in the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Generation {
+    /// The coordinator's.
+    pub term: Term,
+    /// Rises with every plan of the term.
+    pub number: u64,
+}
+
+/// A proposal to the origin of a request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// Its place among all plans.
+    pub generation: Generation,
+    /// Which request.
+    pub request: RequestId,
+    /// The assignment that it was made for.
+    pub epoch: Epoch,
+    /// What to do.
+    pub action: Action,
+    /// Why.
+    pub explain: Explain,
+}
+
+/// What to do with a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// Let the destination get the context while the source goes on.
+    Prepare {
+        /// Which peer.
+        destination: PeerId,
+        /// How the context gets there.
+        method: Method,
+    },
+    /// Let the destination keep up.
+    Hold {
+        /// Which peer.
+        destination: PeerId,
+    },
+    /// Let the destination keep what it has, and send it nothing more.
+    Pause {
+        /// Which peer.
+        destination: PeerId,
+    },
+    /// Let the destination forget the context.
+    Release {
+        /// Which peer.
+        destination: PeerId,
+    },
+    /// Stop the source and go on at the destination.
+    Commit {
+        /// Which peer.
+        destination: PeerId,
+    },
+    /// Begin again from the token log: the request is only queued, or nobody has it.
+    Replace {
+        /// Which peer runs it.
+        worker: PeerId,
+        /// Who would take over if that one left.
+        fallback: Option<PeerId>,
+    },
+}
+
+impl Action {
+    /// The peer that is to take on work; none where work ends.
+    pub fn destination(&self) -> Option<PeerId> {
+        match *self {
+            Self::Prepare { destination, .. } | Self::Hold { destination } | Self::Commit { destination } => {
+                Some(destination)
+            }
+            Self::Replace { worker, .. } => Some(worker),
+            Self::Pause { .. } | Self::Release { .. } => None,
+        }
+    }
+}
+
+/// Which test decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Test {
+    /// The departure of the source costs more than what the move costs.
+    Risk,
+    /// The source has said that it will leave, and the destination is ready.
+    Notice,
+    /// The source has left, or is about to and nobody is ready.
+    Orphaned,
+    /// It waits, and would be done sooner elsewhere.
+    Queued,
+    /// The destination cannot take it any more.
+    StandbyUnfit,
+}
+
+/// Why a plan is what it is: the figures of the chosen and the rejected. Each is finite.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Explain {
+    /// The test that decided.
+    pub test: Test,
+    /// What the rest of the request costs where it is, where that is known.
+    pub stay: Option<PeerTerms>,
+    /// What it would cost elsewhere: the chosen first, then the rejected. At most as many as were weighed.
+    pub destinations: Vec<Destination>,
+}
+
+/// A peer that was weighed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Destination {
+    /// What the request costs there.
+    pub terms: PeerTerms,
+    /// What getting there costs, and brings; none where nothing is to be moved.
+    pub transition: Option<Transition>,
+}
+
+/// What a move costs and brings, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Transition {
+    /// C: of the move itself.
+    pub cost_s: f64,
+    /// Expected loss that it saves.
+    pub risk_gain_s: f64,
+    /// By how much it delays the end.
+    pub time_delta_s: f64,
+}
+
+/// Why a plan is not carried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Staleness {
+    /// The request has moved on since, or never was where the plan takes it to be.
+    #[error("made for another assignment")]
+    OtherEpoch,
+    /// A later plan has been seen.
+    #[error("overtaken by a later plan")]
+    Overtaken,
+}
+
+impl Plan {
+    /// Whether a request may not follow the plan, whose live assignment is `live` and which has followed plans up to
+    /// `followed`.
+    pub fn staleness(&self, live: Epoch, followed: Option<Generation>) -> Option<Staleness> {
+        if self.epoch != live {
+            return Some(Staleness::OtherEpoch);
+        }
+        followed.is_some_and(|followed| self.generation <= followed).then_some(Staleness::Overtaken)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(plan: (u64, u64, u32), followed: Option<(u64, u64)>, expected: Option<Staleness>) {
+        let generation = |(term, number)| Generation { term: Term(term), number };
+        let (term, number, epoch) = plan;
+        let plan = Plan {
+            generation: generation((term, number)),
+            request: RequestId([1; 16]),
+            epoch: Epoch(epoch),
+            action: Action::Release { destination: PeerId([2; 32]) },
+            explain: Explain { test: Test::StandbyUnfit, stay: None, destinations: Vec::new() },
+        };
+        assert_eq!(plan.staleness(Epoch(5), followed.map(generation)), expected, "{plan:?} after {followed:?}");
+    }
+
+    #[test]
+    fn a_plan_is_followed_once_and_only_for_the_assignment_that_it_was_made_for() {
+        check((1, 1, 5), None, None);
+        check((1, 1, 4), None, Some(Staleness::OtherEpoch));
+        check((1, 1, 6), None, Some(Staleness::OtherEpoch));
+        check((1, 2, 5), Some((1, 1)), None);
+        check((1, 1, 5), Some((1, 1)), Some(Staleness::Overtaken));
+        check((2, 1, 5), Some((1, 9)), None);
+        check((1, 9, 5), Some((2, 1)), Some(Staleness::Overtaken));
+    }
+}
