@@ -1,8 +1,11 @@
-//! Placements from small views.
+//! Placements and plans from small views, and from any.
 
 mod fleet;
+mod follows;
 mod full_scan;
+mod leading;
 mod places;
 mod random_views;
 mod reserves;
+mod rounds;
 mod unfit;

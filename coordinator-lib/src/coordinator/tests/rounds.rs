@@ -1,0 +1,206 @@
+//! What a leader plans for the requests that run.
+
+use core::time::Duration;
+
+use idlewild_protocol::{DepartureCause, Digest, ModelLoad, PeerState, Term};
+
+use super::fleet::{digest, model, ms, peer, request, tell as hear, view_of};
+use super::leading::{FIRST_ROUND, actions, first_round, leader, origin, plans, report, running_on, staying, tell};
+use crate::coordinator::{Action, Input, Report, Stage, Standby, StandbyState, Test};
+
+/// 20 s of expected departures, where 30 s of work are left.
+const LIKELY_TO_LEAVE_S: f64 = 10.0;
+
+/// Longer than any request.
+const STAYS_S: f64 = 1e6;
+
+/// Peer 2 is likely to leave, peer 3 and the origin are not; peer 3 is the fastest.
+fn one_risky() -> [Digest; 3] {
+    let mut fast = staying(3, STAYS_S);
+    fast.models[0].decode_tps = 12.0;
+    [staying(1, STAYS_S), staying(2, LIKELY_TO_LEAVE_S), fast]
+}
+
+fn standby(n: u8, state: StandbyState) -> Option<Standby> {
+    Some(Standby { peer: peer(n), state, held_tokens: 1990 })
+}
+
+/// The action that the first round plans for this report, in a view of these.
+fn check(digests: &[Digest], report: Report, expected: Option<Action>, why: &str) {
+    let mut leader = leader();
+    first_round(&mut leader, &view_of(digests), &[report]);
+    let planned: Vec<Action> = actions(&mut leader).into_iter().map(|(_, action)| action).collect();
+    assert_eq!(planned, Vec::from_iter(expected), "{why}");
+}
+
+#[test]
+fn a_request_leaves_a_peer_that_is_likely_to_leave() {
+    let mut leader = leader();
+    first_round(&mut leader, &view_of(&one_risky()), &[report(1, running_on(2))]);
+    let plan = plans(&mut leader).remove(0);
+    assert_eq!(plan.action.destination(), Some(peer(3)));
+    assert_eq!(plan.explain.destinations[0].terms.peer, peer(3), "the chosen comes first");
+    assert!(plan.explain.destinations.iter().any(|rejected| rejected.terms.peer == peer(1)));
+    let stay = plan.explain.stay.unwrap();
+    assert_eq!(stay.peer, peer(2));
+    assert!(stay.loss_s > 10.0 && stay.leave_probability > 0.9, "{stay:?}");
+}
+
+#[test]
+fn a_request_on_a_peer_that_stays_is_left_alone_however_fast_the_others_are() {
+    check(&one_risky(), report(1, running_on(1)), None, "peer 3 is faster, and that is no reason");
+}
+
+#[test]
+fn an_orphan_is_placed_with_its_real_context() {
+    let mut leader = leader();
+    tell(&mut leader, ms(0), &view_of(&one_risky()), report(1, Stage::Orphaned));
+    leader.handle(ms(0), &view_of(&one_risky()), Input::Tick);
+    let plan = plans(&mut leader).remove(0);
+    assert_eq!(plan.action, Action::Replace { worker: peer(3), fallback: Some(peer(1)) });
+    assert_eq!(plan.explain.test, Test::Orphaned);
+    let service_s = plan.explain.destinations[0].terms.service_s;
+    assert!((service_s - (2000.0 / 100.0 + 300.0 / 12.0)).abs() < 1e-9, "{service_s}");
+}
+
+#[test]
+fn a_queued_request_goes_where_it_is_done_sooner_by_more_than_the_hysteresis() {
+    let queued = |wait_ms| report(1, Stage::Queued { worker: peer(1), wait_ms });
+    let to_3 = Some(Action::Replace { worker: peer(3), fallback: Some(peer(1)) });
+    // Peer 3 decodes 300 tokens 5 s sooner: all but a wait of 0 is worth the change, and that is too with h = 2 s.
+    check(&one_risky(), queued(60_000), to_3, "a minute of queue");
+    let alike = [staying(1, STAYS_S), staying(3, STAYS_S)];
+    let to_alike = Some(Action::Replace { worker: peer(3), fallback: Some(peer(1)) });
+    check(&alike, queued(1900), None, "less than the hysteresis");
+    check(&alike, queued(2500), to_alike, "more than it");
+}
+
+#[test]
+fn a_departure_is_answered_at_once() {
+    let mut view = view_of(&one_risky());
+    let mut leader = leader();
+    tell(&mut leader, ms(0), &view, report(1, running_on(3)));
+    view.departed(ms(100), peer(3), DepartureCause::Crash);
+    leader.handle(ms(100), &view, Input::PeerChanged { peer: peer(3) });
+    assert_eq!(leader.poll_timeout(), Some(ms(0)), "at once");
+    leader.handle(ms(100), &view, Input::Tick);
+    let [(_, Action::Replace { worker, .. })] = actions(&mut leader)[..] else { panic!("one plan") };
+    assert_eq!(worker, peer(1));
+}
+
+#[test]
+fn a_notice_hands_over_to_the_standby_that_keeps_up_and_else_to_whoever_is_best() {
+    let notice = Input::Notice { peer: peer(2), cause: DepartureCause::Sleep, notice: Duration::from_secs(3) };
+    for (state, expected) in [
+        (StandbyState::Holding, Action::Commit { destination: peer(1) }),
+        (StandbyState::Preparing, Action::Replace { worker: peer(3), fallback: Some(peer(1)) }),
+    ] {
+        let mut leader = leader();
+        let view = view_of(&one_risky());
+        tell(&mut leader, ms(0), &view, Report { standby: standby(1, state), ..report(1, running_on(2)) });
+        leader.handle(ms(10), &view, notice.clone());
+        leader.handle(ms(10), &view, Input::Tick);
+        assert_eq!(actions(&mut leader), [(request(1).request, expected)], "{state:?}");
+    }
+}
+
+#[test]
+fn an_owner_who_is_back_counts_as_a_notice() {
+    let mut view = view_of(&one_risky());
+    let mut leader = leader();
+    tell(&mut leader, ms(0), &view, report(1, running_on(3)));
+    let busy = Digest { sequence: 2, state: PeerState::Busy, ..staying(3, STAYS_S) };
+    hear(&mut view, ms(50), busy);
+    leader.handle(ms(50), &view, Input::PeerChanged { peer: peer(3) });
+    leader.handle(ms(50), &view, Input::Tick);
+    let plan = plans(&mut leader).remove(0);
+    assert_eq!((plan.action.destination(), plan.explain.test), (Some(peer(1)), Test::Notice));
+}
+
+#[test]
+fn a_standby_that_cannot_take_over_any_more_is_released() {
+    let mut digests = one_risky();
+    digests[2].state = PeerState::Busy;
+    let prepared = Report { standby: standby(3, StandbyState::Holding), ..report(1, running_on(1)) };
+    check(&digests, prepared, Some(Action::Release { destination: peer(3) }), "its owner is back");
+}
+
+#[test]
+fn a_peer_that_failed_the_request_is_not_proposed() {
+    let failed = Report { excluded: vec![peer(3)], ..report(1, Stage::Orphaned) };
+    let mut leader = leader();
+    tell(&mut leader, ms(0), &view_of(&one_risky()), failed);
+    leader.handle(ms(0), &view_of(&one_risky()), Input::Tick);
+    assert_eq!(plans(&mut leader)[0].action.destination(), Some(peer(1)));
+}
+
+#[test]
+fn what_is_planned_for_one_request_counts_for_the_next() {
+    let digests: Vec<Digest> = (1..=4).map(|n| staying(n, STAYS_S)).collect();
+    let orphans: Vec<Report> = (1..=8).map(|n| report(n, Stage::Orphaned)).collect();
+    let mut leader = leader();
+    first_round(&mut leader, &view_of(&digests), &orphans);
+    let mut on_each = [0; 5];
+    for plan in plans(&mut leader) {
+        on_each[usize::from(plan.action.destination().unwrap().0[0])] += 1;
+    }
+    assert_eq!(on_each, [0, 2, 2, 2, 2]);
+}
+
+#[test]
+fn a_plan_is_made_again_until_a_report_shows_it_and_not_at_once() {
+    let view = view_of(&one_risky());
+    let mut leader = leader();
+    let risky = report(1, running_on(2));
+    first_round(&mut leader, &view, std::slice::from_ref(&risky));
+    let first = plans(&mut leader).remove(0);
+    leader.handle(FIRST_ROUND + ms(100), &view, Input::PeerChanged { peer: peer(2) });
+    leader.handle(FIRST_ROUND + ms(100), &view, Input::Tick);
+    assert_eq!(plans(&mut leader), []);
+    let next = leader.poll_timeout().unwrap();
+    assert_eq!(next, FIRST_ROUND + Duration::from_secs(5));
+    leader.handle(next, &view, Input::Tick);
+    let again = plans(&mut leader).remove(0);
+    assert!(again.generation > first.generation && again.action == first.action);
+    tell(&mut leader, next, &view, Report { epoch: risky.epoch.next(), ..report(1, running_on(3)) });
+    leader.handle(next + Duration::from_secs(5), &view, Input::Tick);
+    assert_eq!(plans(&mut leader), [], "it runs where it should");
+}
+
+#[test]
+fn a_request_that_its_origin_is_placing_is_left_alone_until_it_is_reported_anew() {
+    let view = view_of(&one_risky());
+    let mut leader = leader();
+    tell(&mut leader, ms(0), &view, report(1, running_on(2)));
+    leader.handle(ms(0), &view, Input::Place { origin: origin(), request: request(1) });
+    let _ = leader.poll_output();
+    leader.handle(FIRST_ROUND, &view, Input::Tick);
+    assert_eq!(plans(&mut leader), []);
+    tell(&mut leader, FIRST_ROUND, &view, Report { sequence: 2, ..report(1, running_on(2)) });
+    leader.handle(FIRST_ROUND * 2, &view, Input::Tick);
+    assert_eq!(plans(&mut leader).len(), 1);
+}
+
+#[test]
+fn a_worker_that_was_never_heard_of_is_its_origins_business() {
+    check(&one_risky(), report(1, running_on(77)), None, "perhaps the view is late");
+}
+
+#[test]
+fn what_cannot_be_placed_is_not_planned() {
+    let full = ModelLoad { context_tokens: 1000, ..model() };
+    check(&[digest(1, full)], report(1, Stage::Orphaned), None, "no room");
+    check(&[], report(1, Stage::Orphaned), None, "nobody");
+}
+
+#[test]
+fn a_later_term_comes_after_every_plan_of_an_earlier_one() {
+    let view = view_of(&one_risky());
+    let mut leader = leader();
+    first_round(&mut leader, &view, &[report(1, running_on(2)), report(2, running_on(2))]);
+    let early = plans(&mut leader).last().unwrap().generation;
+    leader.handle(FIRST_ROUND, &view, Input::Leading { term: Term(2) });
+    tell(&mut leader, FIRST_ROUND, &view, report(1, running_on(2)));
+    leader.handle(FIRST_ROUND * 2, &view, Input::Tick);
+    assert!(plans(&mut leader)[0].generation > early);
+}
