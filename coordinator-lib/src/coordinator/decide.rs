@@ -22,7 +22,7 @@ pub(super) struct Weighing<'a> {
 /// Whether any move can be worth it, by the request's own risk alone: no move saves more than all of the expected loss,
 /// and each must save more than the hysteresis. Most requests are done with here.
 pub(super) fn may_move(policy: &HazardAwarePolicy, search: &Search<'_>, weighing: &Weighing<'_>) -> bool {
-    let stay = search.weigh_waiting(weighing.source, 0.0, &weighing.list.rebuilders);
+    let stay = search.weigh_waiting(&weighing.source, 0.0, &weighing.list.takers);
     stay.loss_s > policy.limits.hysteresis_s
 }
 
@@ -45,7 +45,7 @@ fn fleet<'a>(view: &View, weighing: &Weighing<'a>) -> Fleet<'a, PeerId> {
     let source = FleetPeer { load_s: 0.0, ..weighing.source.in_fleet() };
     let mut peers = vec![source];
     let list = &weighing.list;
-    for candidate in list.best.iter().map(|weighed| &weighed.candidate).chain(&list.rebuilders) {
+    for candidate in list.best.iter().map(|weighed| &weighed.candidate).chain(list.takers.all()) {
         if peers.iter().all(|known| known.id != candidate.peer) {
             peers.push(candidate.in_fleet());
         }

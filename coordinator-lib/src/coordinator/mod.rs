@@ -27,7 +27,9 @@ mod plan;
 mod report;
 mod reservations;
 mod round;
+mod rule;
 mod search;
+mod sweep;
 #[cfg(test)]
 mod tests;
 

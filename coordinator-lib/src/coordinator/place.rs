@@ -8,6 +8,7 @@ use super::Coordinator;
 use super::candidate::Candidate;
 use super::fitness::{Question, Room};
 use super::reservations::{Load, Reservation};
+use super::rule::Rule;
 use super::search::{Search, Shortlist, Weighed};
 use crate::Now;
 use crate::cost::Terms;
@@ -32,8 +33,8 @@ impl Coordinator {
     }
 
     pub(super) fn search<'a>(&'a self, question: Question<'a>, keep: usize, looks_max: usize) -> Search<'a> {
-        let (reservations, parameters) = (&self.reservations, &self.config.policy.parameters);
-        Search { question, reservations, parameters, keep, looks_max }
+        let (reservations, rule) = (&self.reservations, Rule::of(&self.config.policy));
+        Search { question, reservations, rule, keep, looks_max }
     }
 }
 
@@ -63,12 +64,12 @@ fn all_terms(search: &Search<'_>, list: &Shortlist<'_>) -> Vec<PeerTerms> {
     let mut all: Vec<PeerTerms> = list.best.iter().map(|w| fit_terms(w.candidate.peer, &w.terms)).collect();
     all.extend(unfit(search, list, MAX_TERMS_PER_PLAN - all.len()));
     let fallback = list.best.first().and_then(|chosen| chosen.fallback);
-    let rebuilder = list.rebuilders.iter().find(|candidate| Some(candidate.peer) == fallback);
-    if let Some(candidate) = rebuilder
+    let taker = list.takers.all().iter().find(|candidate| Some(candidate.peer) == fallback);
+    if let Some(candidate) = taker
         && all.iter().all(|terms| terms.peer != candidate.peer)
         && let Some(last) = all.last_mut()
     {
-        *last = fit_terms(candidate.peer, &search.weigh(*candidate, &list.rebuilders).terms);
+        *last = fit_terms(candidate.peer, &search.weigh(*candidate, &list.takers).terms);
     }
     all
 }

@@ -23,6 +23,7 @@ use super::place::{fit_terms, reservation};
 use super::plan::{Action, Destination, Explain, Test};
 use super::report::{Report, Stage, StandbyState};
 use super::reservations::Reservation;
+use super::rule::Takers;
 use super::search::{Shortlist, Weighed};
 use crate::Now;
 use crate::cost::Terms;
@@ -100,7 +101,7 @@ impl<'a> Look<'a> {
             && let Some(candidate) = candidate(&question, self.coordinator, Room::Scant, standby.peer)
         {
             let search = self.coordinator.search(question, 1, LOOKS_MAX);
-            let terms = search.weigh(candidate, &[]).terms;
+            let terms = search.weigh(candidate, &Takers::default()).terms;
             let explain = Explain { test, stay: None, destinations: vec![destination(candidate.peer, &terms)] };
             return Some(Decided { action: Action::Commit { destination: standby.peer }, explain, reservation: None });
         }
@@ -114,7 +115,7 @@ impl<'a> Look<'a> {
         let search = self.coordinator.search(question, DESTINATIONS_MAX, LOOKS_MAX);
         let list = search.run_in(Room::Free);
         let here = candidate(&question, self.coordinator, Room::Scant, worker);
-        let stay = here.map(|here| search.weigh_waiting(here, wait_s, &list.rebuilders));
+        let stay = here.map(|here| search.weigh_waiting(&here, wait_s, &list.takers));
         let best = list.best.iter().find(|weighed| weighed.candidate.peer != worker)?;
         let hysteresis_s = self.coordinator.config.policy.limits.hysteresis_s;
         let is_worse = stay.is_none_or(|stay| best.terms.expected_s() + hysteresis_s < stay.expected_s());
@@ -161,7 +162,7 @@ impl<'a> Look<'a> {
         let excluded = self.excluded(Some(worker));
         let question = self.question(self.report.work_anew(), &excluded);
         let search = self.coordinator.search(question, DESTINATIONS_MAX, LOOKS_MAX);
-        let list = search.rebuilders_in(Room::Free);
+        let list = Shortlist { takers: search.takers_in(Room::Free), ..Shortlist::default() };
         let mut weighing = Weighing { report: self.report, source, list };
         if !may_move(policy, &self.coordinator.search(here, 0, 0), &weighing) {
             return None;

@@ -1,32 +1,24 @@
-//! The best peers of many, found by looking at few.
-//!
-//! Best first over the cells of an index ([`crate::view::Carriers`]): T at a cell's corner is a lower bound of E = T + L
-//! there, since no loss is negative. Cells are opened by rising bound until the next one cannot hold anybody better than
-//! the worst that is kept; within a cell the same test comes before every dearer step. So the answer is that of the full
-//! scan, which a test holds it to, unless `looks_max` ends it early.
-//!
-//! The fallback of a peer is the fastest at prefill of the other fit ones: the first of a list that is sorted by that.
-
-use core::cmp::{Ordering, Reverse};
-use std::collections::BinaryHeap;
+//! The best peers for a request, and who would take over from them, by the policy's rule.
 
 use idlewild_protocol::PeerId;
 
-use super::candidate::{Candidate, least_time_s_by, least_time_s_in};
+use super::candidate::Candidate;
 use super::fitness::{Question, Room};
 use super::reservations::Reservations;
-use crate::cost::{CostParameters, Situation, Terms, terms};
-use crate::view::Cell;
+use super::rule::{Rule, Takers};
+use super::sweep::{Measure, Sweep};
+use crate::cost::Terms;
+use crate::view::Offer;
 
 /// What to look for, and how far.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Search<'a> {
     pub(super) question: Question<'a>,
     pub(super) reservations: &'a Reservations,
-    pub(super) parameters: &'a CostParameters,
+    pub(super) rule: Rule<'a>,
     /// How many of the best are wanted.
     pub(super) keep: usize,
-    /// Peers that may be looked up before the search is content with what it has; [`usize::MAX`] for the exact answer.
+    /// As [`Sweep::looks_max`].
     pub(super) looks_max: usize,
 }
 
@@ -42,10 +34,7 @@ pub(super) struct Weighed<'a> {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Shortlist<'a> {
     pub(super) best: Vec<Weighed<'a>>,
-    /// The two fastest at prefill, the faster first.
-    pub(super) rebuilders: Vec<Candidate<'a>>,
-    /// Peers that were looked up.
-    pub(super) looks: usize,
+    pub(super) takers: Takers<'a>,
 }
 
 impl<'a> Search<'a> {
@@ -57,106 +46,65 @@ impl<'a> Search<'a> {
 
     /// The best that have `room`.
     pub(super) fn run_in(&self, room: Room) -> Shortlist<'a> {
-        let Some(carriers) = self.question.view.carriers(self.question.model) else { return Shortlist::default() };
-        let mut list = self.rebuilders_in(room);
-        let (bounds, cells): (Vec<f64>, Vec<Cell<'a>>) =
-            carriers.cells().map(|(corner, cell)| (least_time_s_in(&corner, &self.question), cell)).unzip();
-        // Bits of numbers that are not negative are in the order of the numbers.
-        let by_bound = bounds.iter().zip(0_usize..).map(|(least_s, at)| Reverse((least_s.to_bits(), at)));
-        let mut queue: BinaryHeap<_> = by_bound.collect();
-        while let Some(Reverse((least_bits, at))) = queue.pop()
-            && list.may_improve(f64::from_bits(least_bits), self.keep)
-            && self.look_into(cells[at], room, &mut list)
-        {}
-        list
+        let takers = self.takers_in(room);
+        let best = self.sweep(room).best(self.keep, &Expected { search: self, takers: &takers });
+        Shortlist { best, takers }
     }
 
-    /// Weighs whoever in the cell may be among the best. False once enough was looked at.
-    fn look_into(&self, cell: Cell<'a>, room: Room, list: &mut Shortlist<'a>) -> bool {
-        for (peer, model) in cell.peers() {
-            let may_do = room.is_in(model, 0, &self.question.work)
-                && list.may_improve(least_time_s_by(model, &self.question), self.keep);
-            if !may_do {
-                continue;
-            }
-            if list.looks >= self.looks_max {
-                return false;
-            }
-            let Some(candidate) = self.look_up(peer, room, &mut list.looks) else { continue };
-            if list.may_improve(candidate.time_s(&self.question), self.keep) {
-                let weighed = self.weigh(candidate, &list.rebuilders);
-                list.insert(weighed, self.question.origin, self.keep);
-            }
-        }
-        true
-    }
-
-    fn look_up(&self, peer: PeerId, room: Room, looks: &mut usize) -> Option<Candidate<'a>> {
-        *looks += 1;
-        let view = self.question.view.peer(peer)?;
-        Candidate::new(&self.question, self.reservations, room, peer, view).ok()
-    }
-
-    /// The two fastest at prefill of those that could take the request; of equals the origin first, then the smaller id.
-    pub(super) fn rebuilders_in(&self, room: Room) -> Shortlist<'a> {
-        let mut list = Shortlist::default();
-        let Some(carriers) = self.question.view.carriers(self.question.model) else { return list };
-        let origin = self.question.origin;
-        // The origin may be the first of equals wherever it stands among them.
-        list.rebuilders.extend(self.look_up(origin, room, &mut list.looks));
-        let mut others = 0;
-        for peer in carriers.by_prefill().filter(|peer| *peer != origin) {
-            if others == 2 || list.looks >= self.looks_max {
-                break;
-            }
-            let found = self.look_up(peer, room, &mut list.looks);
-            others += usize::from(found.is_some());
-            list.rebuilders.extend(found);
-        }
-        list.rebuilders.sort_by_key(|c| (Reverse(c.rates().prefill_tps.to_bits()), c.peer != origin, c.peer));
-        list.rebuilders.truncate(2);
-        list
+    /// Who would take over from anybody that has `room`.
+    pub(super) fn takers_in(&self, room: Room) -> Takers<'a> {
+        Takers::new(self.sweep(room).best(Takers::MOST, &TakingOver { search: self }))
     }
 
     /// What the request would cost on `candidate`.
-    pub(super) fn weigh(&self, candidate: Candidate<'a>, rebuilders: &[Candidate<'a>]) -> Weighed<'a> {
-        let terms = self.weigh_waiting(candidate, candidate.wait_s(), rebuilders);
-        Weighed { candidate, terms, fallback: rebuilder(candidate.peer, rebuilders).map(|other| other.peer) }
+    pub(super) fn weigh(&self, candidate: Candidate<'a>, takers: &Takers<'a>) -> Weighed<'a> {
+        let terms = self.rule.terms(&self.question, &candidate, candidate.offer().wait_s, takers);
+        Weighed { candidate, terms, fallback: takers.of(candidate.peer).map(|taker| taker.peer) }
     }
 
     /// The same for a request that waits `wait_s` there.
-    pub(super) fn weigh_waiting(&self, candidate: Candidate<'a>, wait_s: f64, rebuilders: &[Candidate<'a>]) -> Terms {
-        let peer = candidate.in_fleet();
-        let rebuild_tps = rebuilder(candidate.peer, rebuilders).map(|other| other.rates().prefill_tps);
-        let situation = Situation { rates: &peer.rates, hazard: peer.hazard, wait_s, rebuild_tps };
-        terms(&situation, &self.question.work, self.parameters)
+    pub(super) fn weigh_waiting(&self, candidate: &Candidate<'a>, wait_s: f64, takers: &Takers<'a>) -> Terms {
+        self.rule.terms(&self.question, candidate, wait_s, takers)
+    }
+
+    fn sweep(&self, room: Room) -> Sweep<'a> {
+        let Self { question, reservations, looks_max, .. } = *self;
+        Sweep { question, reservations, room, looks_max }
     }
 }
 
-/// Who would take over from `peer`.
-fn rebuilder<'b, 'a>(peer: PeerId, rebuilders: &'b [Candidate<'a>]) -> Option<&'b Candidate<'a>> {
-    rebuilders.iter().find(|other| other.peer != peer)
+/// E.
+struct Expected<'s, 'a> {
+    search: &'s Search<'a>,
+    takers: &'s Takers<'a>,
 }
 
-impl<'a> Shortlist<'a> {
-    /// Whether a peer that costs at least `least_s` may be among the best. A loss that rounding made negative is no reason
-    /// to miss it.
-    fn may_improve(&self, least_s: f64, keep: usize) -> bool {
-        const ROUNDING: f64 = 1.0 - 1e-9;
-        self.best.len() < keep || self.best.last().is_some_and(|worst| least_s * ROUNDING <= worst.terms.expected_s())
+impl<'a> Measure<'a> for Expected<'_, 'a> {
+    type Found = Weighed<'a>;
+
+    fn least_s(&self, offer: &Offer) -> f64 {
+        self.search.rule.least_s(&self.search.question, offer, self.takers)
     }
 
-    fn insert(&mut self, weighed: Weighed<'a>, origin: PeerId, keep: usize) {
-        let at = self.best.partition_point(|known| known.compare(&weighed, origin) == Ordering::Less);
-        self.best.insert(at, weighed);
-        self.best.truncate(keep);
+    fn weigh(&self, candidate: Candidate<'a>) -> (f64, Weighed<'a>) {
+        let weighed = self.search.weigh(candidate, self.takers);
+        (weighed.terms.expected_s(), weighed)
     }
 }
 
-impl Weighed<'_> {
-    /// By E; of equals the origin first, then the smaller id.
-    pub(super) fn compare(&self, other: &Self, origin: PeerId) -> Ordering {
-        let tie = |weighed: &Self| (weighed.candidate.peer != origin, weighed.candidate.peer);
-        self.terms.expected_s().total_cmp(&other.terms.expected_s()).then_with(|| tie(self).cmp(&tie(other)))
+/// What it costs to begin again on a peer after another was lost.
+struct TakingOver<'s, 'a> {
+    search: &'s Search<'a>,
+}
+
+impl<'a> Measure<'a> for TakingOver<'_, 'a> {
+    type Found = Candidate<'a>;
+
+    fn least_s(&self, offer: &Offer) -> f64 {
+        self.search.rule.least_taking_over_s(&self.search.question, offer)
+    }
+
+    fn weigh(&self, candidate: Candidate<'a>) -> (f64, Candidate<'a>) {
+        (self.search.rule.taking_over_s(&self.search.question, &candidate), candidate)
     }
 }

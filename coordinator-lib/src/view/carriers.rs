@@ -2,18 +2,16 @@
 //!
 //! ```text
 //! model --> cells of (decode rate, prefill rate, queue wait) --> the peers in each, by id
-//!      \--> peers by falling prefill rate
 //! ```
 //!
-//! A cell's corner is at least as good as every peer in it: from it follows a lower bound of what any request costs on any of
-//! them. Edges of cells are numbers with few bits, so that no rounding puts a peer outside of its cell.
+//! The best that a cell can offer is at least as good as what any peer in it does: from it follows a lower bound of what any
+//! request costs on any of them. Edges of cells are numbers with few bits, so that no rounding puts a peer outside of its cell.
 //!
 //! Kept with every change of a digest, hence a function of the digests alone: it knows nothing of time, connections and
 //! requests, which the search asks when it has found somebody.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use core::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use idlewild_protocol::{Digest, ModelId, ModelLoad, PeerId, PeerState};
 
@@ -35,21 +33,6 @@ const WAIT_BITS: u32 = 0;
 /// Bits of a 32-bit float's mantissa.
 const MANTISSA_BITS: u32 = 23;
 
-/// Tokens decoded a second, as measured, or low where nothing that makes sense was. Positive and finite.
-pub fn decode_tps(model: &ModelLoad) -> f64 {
-    f64::from(measured_or(model.decode_tps, ASSUMED_DECODE_TPS))
-}
-
-/// Tokens prefilled a second, as measured, or low where nothing that makes sense was. Positive and finite.
-pub fn prefill_tps(model: &ModelLoad) -> f64 {
-    f64::from(measured_or(model.prefill_tps, ASSUMED_PREFILL_TPS))
-}
-
-/// Seconds before a new request starts, by the digest.
-pub fn queue_wait_s(model: &ModelLoad) -> f64 {
-    f64::from(model.queue_wait_ms) / 1000.0
-}
-
 fn measured_or(tps: f32, assumed: f32) -> f32 {
     if tps > 0.0 && tps.is_finite() { tps } else { assumed }
 }
@@ -62,22 +45,32 @@ struct CellId {
     wait: u16,
 }
 
-/// The best that any peer of a cell can be.
+/// What a peer offers to one more request for a model; or the best that any of several can.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Corner {
-    /// None of them decodes more tokens a second.
+pub struct Offer {
+    /// Tokens decoded a second. Positive.
     pub decode_tps: f64,
-    /// None of them prefills more tokens a second.
+    /// Tokens prefilled a second. Positive.
     pub prefill_tps: f64,
-    /// None of them has a shorter queue, in seconds.
+    /// Seconds before it starts.
     pub wait_s: f64,
+}
+
+impl Offer {
+    /// As the digest says: as measured, or low where nothing that makes sense was.
+    pub fn of(model: &ModelLoad) -> Self {
+        Self {
+            decode_tps: f64::from(measured_or(model.decode_tps, ASSUMED_DECODE_TPS)),
+            prefill_tps: f64::from(measured_or(model.prefill_tps, ASSUMED_PREFILL_TPS)),
+            wait_s: f64::from(model.queue_wait_ms) / 1000.0,
+        }
+    }
 }
 
 /// The serving peers that carry one model.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Carriers {
     cells: BTreeMap<CellId, BTreeMap<PeerId, ModelLoad>>,
-    by_prefill: BTreeSet<(Reverse<u32>, PeerId)>,
 }
 
 /// All of them, by model.
@@ -108,7 +101,6 @@ impl Index {
         for model in named_once(digest) {
             let carriers = self.models.entry(model.model).or_default();
             carriers.cells.entry(CellId::of(model)).or_default().insert(digest.peer, *model);
-            carriers.by_prefill.insert((Reverse(prefill_bits(model)), digest.peer));
         }
     }
 
@@ -122,7 +114,6 @@ impl Index {
                     carriers.cells.remove(&id);
                 }
             }
-            carriers.by_prefill.remove(&(Reverse(prefill_bits(model)), digest.peer));
             if carriers.cells.is_empty() {
                 self.models.remove(&model.model);
             }
@@ -131,24 +122,9 @@ impl Index {
 }
 
 impl Carriers {
-    /// Every cell that holds a peer.
-    pub fn cells(&self) -> impl Iterator<Item = (Corner, Cell<'_>)> {
-        self.cells.iter().map(|(id, peers)| (id.corner(), Cell { peers }))
-    }
-
-    /// All peers by falling prefill rate, of equals the smaller id first.
-    pub fn by_prefill(&self) -> impl Iterator<Item = PeerId> {
-        self.by_prefill.iter().map(|(_, peer)| *peer)
-    }
-
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.by_prefill.len()
-    }
-
-    /// Whether there are none: never so of what a view hands out.
-    pub fn is_empty(&self) -> bool {
-        self.by_prefill.is_empty()
+    /// Every cell that holds a peer, with the best that it can offer.
+    pub fn cells(&self) -> impl Iterator<Item = (Offer, Cell<'_>)> {
+        self.cells.iter().map(|(id, peers)| (id.best_offer(), Cell { peers }))
     }
 }
 
@@ -174,8 +150,8 @@ impl CellId {
         }
     }
 
-    fn corner(self) -> Corner {
-        Corner {
+    fn best_offer(self) -> Offer {
+        Offer {
             decode_tps: edge(self.decode.0.saturating_add(1), DECODE_BITS),
             prefill_tps: edge(self.prefill.0.saturating_add(1), PREFILL_BITS),
             // A wait of more than 2^24 ms was rounded on its way to a float, perhaps up: a cell further down is safe.
@@ -194,10 +170,6 @@ fn edge(class: u16, mantissa_bits: u32) -> f64 {
     f64::from(f32::from_bits(u32::from(class) << (MANTISSA_BITS - mantissa_bits)))
 }
 
-fn prefill_bits(model: &ModelLoad) -> u32 {
-    measured_or(model.prefill_tps, ASSUMED_PREFILL_TPS).to_bits()
-}
-
 fn serves(digest: &Digest) -> bool {
     digest.state == PeerState::Serving
 }
@@ -213,7 +185,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn any_offer() -> impl Strategy<Value = ModelLoad> {
+    fn any_model() -> impl Strategy<Value = ModelLoad> {
         (any::<f32>(), any::<f32>(), any::<u32>()).prop_map(|(decode_tps, prefill_tps, queue_wait_ms)| ModelLoad {
             model: ModelId([1; 32]),
             loaded: true,
@@ -232,19 +204,19 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(20_000) })]
 
         #[test]
-        fn no_peer_is_better_than_the_corner_of_its_cell(model in any_offer()) {
-            let corner = CellId::of(&model).corner();
-            prop_assert!(corner.decode_tps >= decode_tps(&model));
-            prop_assert!(corner.prefill_tps >= prefill_tps(&model));
-            prop_assert!(corner.wait_s <= queue_wait_s(&model), "{corner:?}");
-            let is_usual = (1e-30..1e30).contains(&decode_tps(&model));
-            prop_assert!(!is_usual || corner.decode_tps <= decode_tps(&model) * 1.2501, "{corner:?}");
+        fn no_peer_offers_more_than_the_best_of_its_cell(model in any_model()) {
+            let (best, offer) = (CellId::of(&model).best_offer(), Offer::of(&model));
+            prop_assert!(best.decode_tps >= offer.decode_tps, "{best:?} {offer:?}");
+            prop_assert!(best.prefill_tps >= offer.prefill_tps, "{best:?} {offer:?}");
+            prop_assert!(best.wait_s <= offer.wait_s, "{best:?} {offer:?}");
+            let is_usual = (1e-30..1e30).contains(&offer.decode_tps);
+            prop_assert!(!is_usual || best.decode_tps <= offer.decode_tps * 1.2501, "{best:?} {offer:?}");
         }
 
         #[test]
-        fn better_cells_come_first(one in any_offer(), other in any_offer()) {
+        fn better_cells_come_first(one in any_model(), other in any_model()) {
             let faster = CellId::of(&one).decode < CellId::of(&other).decode;
-            prop_assert!(!faster || decode_tps(&one) > decode_tps(&other));
+            prop_assert!(!faster || Offer::of(&one).decode_tps > Offer::of(&other).decode_tps);
         }
     }
 }

@@ -20,5 +20,5 @@ mod peer;
 mod tests;
 
 pub use beliefs::{Applied, DIGEST_LIFETIME, MAX_PEERS, View};
-pub use carriers::{Carriers, Cell, Corner, decode_tps, prefill_tps, queue_wait_s};
+pub use carriers::{Carriers, Cell, Offer};
 pub use peer::{Link, PeerView};
