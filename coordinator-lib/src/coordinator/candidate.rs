@@ -4,10 +4,19 @@ use idlewild_protocol::{Digest, ModelLoad, PeerId, Unfit};
 
 use super::fitness::{Question, Room};
 use super::reservations::{Load, Reservations};
-use crate::cost::PeerRates;
+use crate::Now;
+use crate::cost::{Batch, Batching, PeerRates};
 use crate::hazard::{DigestCurve, Hazard};
 use crate::policy::FleetPeer;
+use crate::policy::overlapped::Host;
 use crate::view::{Offer, PeerView};
+
+/// The part of a lone decoding step that is spent for all sequences together: digests do not say how a peer's rate falls as
+/// more run. Reading the weights is most of a step on a home machine.
+const ASSUMED_SHARED: f64 = 0.5;
+
+/// Tokens that a request which runs has still to come: digests do not say.
+const ASSUMED_REMAINING_TOKENS: f64 = 200.0;
 
 /// One peer that could take the request.
 #[derive(Debug, Clone, Copy)]
@@ -39,6 +48,13 @@ impl<'a> Candidate<'a> {
         Ok(Self { peer, digest, model, reserved, curve, digest_age_s: view.digest_age_s(question.now) })
     }
 
+    /// The peer that runs a request, whatever it says of taking more. None where its digest is gone.
+    pub(super) fn of_source(now: Now, view: &'a PeerView, model: &'a ModelLoad) -> Option<Self> {
+        let (digest, curve) = (view.digest.as_ref()?, view.curve()?);
+        let digest_age_s = view.digest_age_s(now);
+        Some(Self { peer: digest.peer, digest, model, reserved: Load::default(), curve, digest_age_s })
+    }
+
     /// What it offers to one more request: as its digest says, with what is reserved there too.
     pub(super) fn offer(&self) -> Offer {
         let mut offer = Offer::of(self.model);
@@ -65,7 +81,39 @@ impl<'a> Candidate<'a> {
         Hazard { curve: self.curve, age_s: self.digest_age_s }
     }
 
-    /// As a policy wants it.
+    /// u: the part of its slots that is taken.
+    pub(super) fn utilisation(&self) -> f64 {
+        (f64::from(self.sequences()) / f64::from(self.model.slots.max(1))).min(1.0)
+    }
+
+    /// Requests that decode there, those that are reserved too.
+    fn sequences(&self) -> u32 {
+        u32::from(self.model.running).saturating_add(self.reserved.requests)
+    }
+
+    /// As the corrected rule wants it.
+    pub(super) fn host(&self) -> Host<'a, PeerId> {
+        self.host_waiting(self.offer().wait_s)
+    }
+
+    /// The same for a request that waits `wait_s` there.
+    pub(super) fn host_waiting(&self, wait_s: f64) -> Host<'a, PeerId> {
+        let sequences = self.sequences();
+        let decode_tps = Offer::of(self.model).decode_tps;
+        Host {
+            wait_s,
+            utilisation: self.utilisation(),
+            queued: u32::from(self.offer().wait_s > 0.0),
+            batch: Batch {
+                batching: Batching::assumed(decode_tps, u32::from(self.model.running), ASSUMED_SHARED),
+                running: sequences,
+                remaining_tokens: f64::from(sequences) * ASSUMED_REMAINING_TOKENS,
+            },
+            ..Host::new(self.peer, self.rates(), self.hazard())
+        }
+    }
+
+    /// As the rule as given wants it.
     pub(super) fn in_fleet(&self) -> FleetPeer<'a, PeerId> {
         FleetPeer {
             id: self.peer,

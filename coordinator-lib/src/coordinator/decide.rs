@@ -1,89 +1,153 @@
-//! The seam to the policy: one running request, the few peers that it might move to, and what the policy says of them.
+//! The seam to the policy's tests: one running request, the few peers that it might move to, and what is to be done.
 
 use idlewild_protocol::PeerId;
 
 use super::candidate::Candidate;
-use super::place::fit_terms;
-use super::plan::{Action, Destination, Explain, Test, Transition};
-use super::report::Report;
-use super::search::{Search, Shortlist};
-use crate::policy::{Fleet, FleetPeer, HazardAwarePolicy, Migration, MoveCandidate, MoveDecision, Policy, Running};
+use super::plan::{Action, Explain};
+use super::report::{Report, Standby, StandbyState};
+use super::search::Shortlist;
+use crate::cost::{Method, Path, Way};
+use crate::policy::overlapped::{self, Leaving, RunningRequest};
+use crate::policy::{Fleet, FleetPeer, HazardAwarePolicy, MigrationModel, MoveDecision, Policy, Running};
 use crate::view::View;
+
+/// Expected seconds of stall below which no preparation is worth a message, however cheap.
+const NEGLIGIBLE_S: f64 = 0.01;
 
 /// A running request, and everybody who counts.
 #[derive(Debug)]
 pub(super) struct Weighing<'a> {
     pub(super) report: &'a Report,
     pub(super) source: Candidate<'a>,
-    /// Destinations, and who would rebuild the context.
+    pub(super) leaving: Leaving,
+    /// Destinations, and who would take over.
     pub(super) list: Shortlist<'a>,
+    /// The standby, where it can still take over.
+    pub(super) standby: Option<Candidate<'a>>,
 }
 
-/// Whether any move can be worth it, by the request's own risk alone: no move saves more than all of the expected loss,
-/// and each must save more than the hysteresis. Most requests are done with here.
-pub(super) fn may_move(policy: &HazardAwarePolicy, search: &Search<'_>, weighing: &Weighing<'_>) -> bool {
-    let stay = search.weigh_waiting(&weighing.source, 0.0, &weighing.list.takers);
-    stay.loss_s > policy.limits.hysteresis_s
+/// Whether anything can be worth doing about the request, by its own risk alone: no preparation saves more than all that
+/// a departure is expected to cost, and no move more than its loss. Most requests are done with here.
+pub(super) fn is_at_risk(policy: &HazardAwarePolicy, weighing: &Weighing<'_>) -> bool {
+    if weighing.leaving != Leaving::Unannounced || weighing.report.standby.is_some() {
+        return true;
+    }
+    let source = &weighing.source;
+    let Some(taker) = weighing.list.takers.of(source.peer) else { return false };
+    let residual = weighing.report.residual();
+    let (taker, decode_tps) = (taker.offer(), source.offer().decode_tps);
+    let leaves = source.hazard().leave_probability(residual.most_tokens() / decode_tps);
+    let context_tokens = f64::from(weighing.report.context_tokens()) + residual.most_tokens();
+    let rebuild_s = context_tokens / taker.prefill_tps;
+    match policy.migration {
+        MigrationModel::Blocking => {
+            let fixed_s = policy.parameters.recompute_overhead_s + policy.parameters.stall_penalty_s;
+            leaves * (rebuild_s + fixed_s) > policy.limits.hysteresis_s
+        }
+        MigrationModel::Overlapped => {
+            let recompute_s = policy.overlapped.overheads.recompute_s;
+            leaves * (rebuild_s + recompute_s + taker.wait_s) > NEGLIGIBLE_S
+        }
+    }
 }
 
-/// What to do with the request, and why; none where it is to be left alone.
+/// What to do with the request, and why; none where it is as it should be.
 pub(super) fn decide(policy: &HazardAwarePolicy, view: &View, weighing: &Weighing<'_>) -> Option<(Action, Explain)> {
-    let fleet = fleet(view, weighing);
+    match policy.migration {
+        MigrationModel::Blocking => decide_as_given(policy, view, weighing),
+        MigrationModel::Overlapped => decide_corrected(policy, view, weighing),
+    }
+}
+
+fn decide_corrected(policy: &HazardAwarePolicy, view: &View, weighing: &Weighing<'_>) -> Option<(Action, Explain)> {
+    let (report, source) = (weighing.report, &weighing.source);
+    let candidate = |to: &Candidate<'_>| path(view, source, to);
+    let candidates: Vec<_> = destinations(weighing)
+        .into_iter()
+        .map(|to| overlapped::Candidate { host: to.host(), path: Some(candidate(&to)) })
+        .collect();
+    let decision = policy.decide(&RunningRequest {
+        // It does not wait for the queue behind it.
+        source: source.host_waiting(0.0),
+        context_tokens: report.context_tokens(),
+        residual: report.residual(),
+        hops: report.hops,
+        leaving: weighing.leaving,
+        standby: report.standby.map(|standby| standby.as_policy_wants_it()),
+        candidates: &candidates,
+    });
+    let action = wanted(decision.action, report.standby.as_ref())?;
+    Some((action, Explain::Tests(Box::new(decision))))
+}
+
+/// What is to be done where the request is not yet as it should be.
+fn wanted(action: overlapped::Action<PeerId>, standby: Option<&Standby>) -> Option<Action> {
+    let state_at = |peer: PeerId| standby.filter(|standby| standby.peer == peer).map(|standby| standby.state);
+    match action {
+        overlapped::Action::Stay => None,
+        overlapped::Action::Prepare { destination, way } => {
+            let is_under_way = matches!(state_at(destination), Some(StandbyState::Preparing | StandbyState::Holding));
+            (!is_under_way).then_some(Action::Prepare { destination, way })
+        }
+        overlapped::Action::Hold { destination } => {
+            (state_at(destination) != Some(StandbyState::Holding)).then_some(Action::Hold { destination })
+        }
+        overlapped::Action::Pause { destination } => {
+            (state_at(destination) != Some(StandbyState::Paused)).then_some(Action::Pause { destination })
+        }
+        overlapped::Action::Commit { destination, way } => Some(Action::Commit { destination, way }),
+        overlapped::Action::Release { destination } => Some(Action::Release { destination }),
+    }
+}
+
+/// By the rule as given the source stops, and all of its context moves at once.
+fn decide_as_given(policy: &HazardAwarePolicy, view: &View, weighing: &Weighing<'_>) -> Option<(Action, Explain)> {
     let running = Running {
         current: weighing.source.peer,
         work: weighing.report.work_here(),
         own_load_s: 0.0,
         hops: weighing.report.hops,
     };
-    let migration = policy.should_migrate(&fleet, &running);
-    let MoveDecision::Move { to, .. } = migration.decision else { return None };
-    Some((Action::Commit { destination: to }, explain(&running, &migration, to)))
+    let migration = policy.should_migrate(&fleet(view, weighing), &running);
+    let MoveDecision::Move { to, planned } = migration.decision else { return None };
+    let way = match planned.method {
+        Method::Transfer => Way::StoppedSplit,
+        Method::Recompute => Way::Ids,
+    };
+    Some((Action::Commit { destination: to, way }, Explain::Migration(Box::new(migration))))
 }
 
-/// The source first; it does not wait for the queue behind it. Then the others, each once.
 fn fleet<'a>(view: &View, weighing: &Weighing<'a>) -> Fleet<'a, PeerId> {
     let source = FleetPeer { load_s: 0.0, ..weighing.source.in_fleet() };
-    let mut peers = vec![source];
+    let others = destinations(weighing);
+    let link = |to: &Candidate<'_>| (source.id, to.peer, path(view, &weighing.source, to).goodput_bps);
+    let links_bps = others.iter().map(link).collect();
+    let peers = core::iter::once(source).chain(others.iter().map(Candidate::in_fleet)).collect();
+    Fleet { links_bps, ..Fleet::new(peers) }
+}
+
+/// Each once: the standby, the best, and those who would take over.
+fn destinations<'a>(weighing: &Weighing<'a>) -> Vec<Candidate<'a>> {
     let list = &weighing.list;
-    for candidate in list.best.iter().map(|weighed| &weighed.candidate).chain(list.takers.all()) {
-        if peers.iter().all(|known| known.id != candidate.peer) {
-            peers.push(candidate.in_fleet());
+    let best = list.best.iter().map(|weighed| weighed.candidate);
+    let mut all: Vec<Candidate<'a>> = Vec::with_capacity(list.best.len() + 3);
+    for candidate in weighing.standby.into_iter().chain(best).chain(list.takers.all().iter().copied()) {
+        if candidate.peer != weighing.source.peer && all.iter().all(|known| known.peer != candidate.peer) {
+            all.push(candidate);
         }
     }
-    let mut fleet = Fleet::new(peers);
-    let links = list.best.iter().map(|weighed| {
-        let to = &weighed.candidate;
-        (source.id, to.peer, link_bps(view, &weighing.source, to))
-    });
-    fleet.links_bps = links.collect();
-    fleet
+    all
 }
 
-/// As measured between the two, else the slower of its ends; 0 where neither is known.
-fn link_bps(view: &View, from: &Candidate<'_>, to: &Candidate<'_>) -> f64 {
-    let measured = view.link_between(from.peer, to.peer).and_then(|link| link.bytes_per_s);
-    measured.unwrap_or_else(|| from.digest.up_bytes_per_s.min(to.digest.down_bytes_per_s)) as f64
-}
-
-fn explain(running: &Running<PeerId>, migration: &Migration<PeerId>, chosen: PeerId) -> Explain {
-    let mut candidates: Vec<&MoveCandidate<PeerId>> = migration.candidates.iter().collect();
-    candidates.sort_by(|a, b| (a.peer != chosen).cmp(&(b.peer != chosen)).then(b.score_s().total_cmp(&a.score_s())));
-    let destination = |candidate: &&MoveCandidate<PeerId>| Destination {
-        terms: fit_terms(candidate.peer, &candidate.terms),
-        transition: Some(Transition {
-            cost_s: bounded(candidate.planned.cost_s),
-            risk_gain_s: bounded(candidate.risk_gain_s),
-            time_delta_s: bounded(candidate.time_delta_s),
-        }),
-    };
-    Explain {
-        test: Test::Risk,
-        stay: migration.stay.map(|terms| fit_terms(running.current, &terms)),
-        destinations: candidates.iter().map(destination).collect(),
+/// As measured between the two, else the slower of its ends; 0 bytes a second where neither is known. Engines compare
+/// fingerprints before they send KV: here it is enough that a token of it takes as many bytes.
+fn path(view: &View, from: &Candidate<'_>, to: &Candidate<'_>) -> Path {
+    let link = view.link_between(from.peer, to.peer);
+    let stated = || from.digest.up_bytes_per_s.min(to.digest.down_bytes_per_s);
+    Path {
+        goodput_bps: link.and_then(|link| link.bytes_per_s).unwrap_or_else(stated) as f64,
+        round_trip_s: link.map_or(0.0, |link| f64::from(link.rtt_us) / 1e6),
+        budget_bytes: None,
+        has_same_layout: from.model.kv_bytes_per_token == to.model.kv_bytes_per_token,
     }
-}
-
-/// A figure that people and messages can take: what is not finite is for ever, 30 years.
-fn bounded(x: f64) -> f64 {
-    if x.is_nan() { 1e9 } else { x.clamp(-1e9, 1e9) }
 }

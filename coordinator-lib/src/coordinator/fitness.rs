@@ -5,7 +5,7 @@ use core::time::Duration;
 use idlewild_protocol::{Digest, ModelId, ModelLoad, PeerId, PeerState, PlaceRequest, Unfit};
 
 use crate::Now;
-use crate::cost::Work;
+use crate::cost::{Residual, Work};
 use crate::view::{PeerView, View};
 
 /// A peer that we know by gossip only counts as reachable for other origins while its digest is no older: anti-entropy
@@ -21,6 +21,10 @@ pub(super) struct Question<'a> {
     pub(super) model: ModelId,
     /// The request as it would begin where it is placed.
     pub(super) work: Work,
+    /// R: tokens still to come.
+    pub(super) residual: Residual,
+    /// Who holds how many tokens of its context.
+    pub(super) held: Option<(PeerId, u32)>,
     /// Peers that it may not run on.
     pub(super) excluded: &'a [PeerId],
 }
@@ -58,7 +62,8 @@ impl<'a> Question<'a> {
     /// What `origin` asks: the request as it would begin anywhere, with all of its context to prefill.
     pub(super) fn of(now: Now, view: &'a View, origin: PeerId, request: &'a PlaceRequest) -> Self {
         let work = Work::orphaned(request.prompt_tokens, request.expected_output_tokens, request.done_tokens);
-        Self { now, view, origin, model: request.model, work, excluded: &request.excluded }
+        let residual = Residual::exactly(work.remaining_tokens());
+        Self { now, view, origin, model: request.model, work, residual, held: None, excluded: &request.excluded }
     }
 
     /// The peer's digest and what it says of the model, or why the peer cannot take the request whatever room it has. What

@@ -182,9 +182,16 @@ impl Coordinator {
         self.ledger.len()
     }
 
-    /// Whether `peer` has announced a departure that is not over.
-    pub(super) fn has_notice(&self, now: Now, peer: PeerId) -> bool {
-        self.notices.get(&peer).is_some_and(|(_, leaves_at)| now <= leaves_at.saturating_add(NOTICE_LINGERS))
+    /// Whether `report` is what it goes by of that request.
+    #[cfg(test)]
+    pub(super) fn follows(&self, report: &Report) -> bool {
+        self.ledger.followed(report.request).is_some_and(|followed| followed.report == *report)
+    }
+
+    /// The departure that `peer` has announced, and how long it has still.
+    pub(super) fn notice_of(&self, now: Now, peer: PeerId) -> Option<(DepartureCause, Duration)> {
+        let (cause, leaves_at) = self.notices.get(&peer)?;
+        (now <= leaves_at.saturating_add(NOTICE_LINGERS)).then(|| (*cause, leaves_at.saturating_sub(now)))
     }
 
     /// A new leader begins with nothing: origins report anew. An election that is over changes nothing.

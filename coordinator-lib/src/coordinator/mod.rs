@@ -30,10 +30,11 @@ mod round;
 mod rule;
 mod search;
 mod sweep;
+mod takers;
 #[cfg(test)]
 mod tests;
 
 pub use ledger::{REPORT_LIFETIME, REQUESTS_MAX, REQUESTS_PER_ORIGIN_MAX, ReportFault};
 pub use machine::{Coordinator, CoordinatorConfig, Input, Output};
-pub use plan::{Action, Destination, Explain, Generation, Plan, Staleness, Test, Transition};
+pub use plan::{Action, Explain, Generation, Plan, Staleness, Test};
 pub use report::{Report, Stage, Standby, StandbyState};

@@ -6,7 +6,9 @@
 
 use idlewild_protocol::{Epoch, PeerId, PeerTerms, RequestId, Term};
 
-use crate::cost::Method;
+use crate::cost::Way;
+use crate::policy::Migration;
+use crate::policy::overlapped::Decision;
 
 /// The place of a plan among all: of a later term, or later in the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -40,7 +42,7 @@ pub enum Action {
         /// Which peer.
         destination: PeerId,
         /// How the context gets there.
-        method: Method,
+        way: Way,
     },
     /// Let the destination keep up.
     Hold {
@@ -61,6 +63,8 @@ pub enum Action {
     Commit {
         /// Which peer.
         destination: PeerId,
+        /// How what it lacks gets there.
+        way: Way,
     },
     /// Begin again from the token log: the request is only queued, or nobody has it.
     Replace {
@@ -75,7 +79,7 @@ impl Action {
     /// The peer that is to take on work; none where work ends.
     pub fn destination(&self) -> Option<PeerId> {
         match *self {
-            Self::Prepare { destination, .. } | Self::Hold { destination } | Self::Commit { destination } => {
+            Self::Prepare { destination, .. } | Self::Hold { destination } | Self::Commit { destination, .. } => {
                 Some(destination)
             }
             Self::Replace { worker, .. } => Some(worker),
@@ -84,50 +88,35 @@ impl Action {
     }
 }
 
-/// Which test decided.
+/// Why a request is placed again, or a destination given up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Test {
-    /// The departure of the source costs more than what the move costs.
-    Risk,
-    /// The source has said that it will leave, and the destination is ready.
+    /// The source has said that it will leave.
     Notice,
-    /// The source has left, or is about to and nobody is ready.
+    /// Nobody has it: its worker has left.
     Orphaned,
     /// It waits, and would be done sooner elsewhere.
     Queued,
-    /// The destination cannot take it any more.
+    /// The standby cannot take it any more.
     StandbyUnfit,
 }
 
-/// Why a plan is what it is: the figures of the chosen and the rejected. Each is finite.
+/// Why a plan is what it is: the terms of the chosen and of the rejected, and the test that decided.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Explain {
-    /// The test that decided.
-    pub test: Test,
-    /// What the rest of the request costs where it is, where that is known.
-    pub stay: Option<PeerTerms>,
-    /// What it would cost elsewhere: the chosen first, then the rejected. At most as many as were weighed.
-    pub destinations: Vec<Destination>,
-}
-
-/// A peer that was weighed.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Destination {
-    /// What the request costs there.
-    pub terms: PeerTerms,
-    /// What getting there costs, and brings; none where nothing is to be moved.
-    pub transition: Option<Transition>,
-}
-
-/// What a move costs and brings, in seconds.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Transition {
-    /// C: of the move itself.
-    pub cost_s: f64,
-    /// Expected loss that it saves.
-    pub risk_gain_s: f64,
-    /// By how much it delays the end.
-    pub time_delta_s: f64,
+pub enum Explain {
+    /// The request is placed again, or a standby given up.
+    Placement {
+        /// What decided.
+        test: Test,
+        /// What the rest of the request costs where it is, if it is anywhere.
+        stay: Option<PeerTerms>,
+        /// What it costs elsewhere, best first.
+        weighed: Vec<PeerTerms>,
+    },
+    /// The corrected rule's tests over a running request.
+    Tests(Box<Decision<PeerId>>),
+    /// The rule as given over a running request.
+    Migration(Box<Migration<PeerId>>),
 }
 
 /// Why a plan is not carried out.
@@ -164,7 +153,7 @@ mod tests {
             request: RequestId([1; 16]),
             epoch: Epoch(epoch),
             action: Action::Release { destination: PeerId([2; 32]) },
-            explain: Explain { test: Test::StandbyUnfit, stay: None, destinations: Vec::new() },
+            explain: Explain::Placement { test: Test::StandbyUnfit, stay: None, weighed: Vec::new() },
         };
         assert_eq!(plan.staleness(Epoch(5), followed.map(generation)), expected, "{plan:?} after {followed:?}");
     }

@@ -2,10 +2,8 @@
 
 use idlewild_protocol::{Epoch, MAX_EXCLUDED_PEERS, ModelId, PeerId, RequestId};
 
-use crate::cost::Work;
-
-/// More tokens than any context holds: what is not finite reads as this.
-const TOKENS_MAX: f64 = 1e7;
+use crate::cost::{Residual, Way, Work};
+use crate::policy::overlapped;
 
 /// One request, as its origin sees it. The origin says it anew when anything but the tokens changes, and every second.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,10 +56,12 @@ pub enum Stage {
 pub struct Standby {
     /// Which peer.
     pub peer: PeerId,
+    /// How it gets the context.
+    pub way: Way,
     /// How far it is.
     pub state: StandbyState,
-    /// Tokens of the context that it holds.
-    pub held_tokens: u32,
+    /// Tokens of the context that it lacks.
+    pub lag_tokens: u32,
 }
 
 /// How far a preparation is.
@@ -73,6 +73,13 @@ pub enum StandbyState {
     Holding,
     /// It keeps what it has, and takes nothing more.
     Paused,
+}
+
+impl Standby {
+    pub(super) fn as_policy_wants_it(&self) -> overlapped::Standby<PeerId> {
+        let Self { peer, way, state, lag_tokens } = *self;
+        overlapped::Standby { at: peer, way, lag_tokens, is_paused: state == StandbyState::Paused }
+    }
 }
 
 impl Report {
@@ -94,14 +101,23 @@ impl Report {
         &self.excluded[..self.excluded.len().min(MAX_EXCLUDED_PEERS)]
     }
 
-    /// The mean of the tokens still to come, as far as the quantiles make sense.
-    pub(super) fn remaining_tokens(&self) -> u32 {
-        let known = self.residual_tokens.map(|tokens| if tokens > 0.0 { tokens.min(TOKENS_MAX) } else { 0.0 });
-        (known.iter().sum::<f64>() / known.len() as f64).round() as u32
+    /// R, as far as the quantiles make sense.
+    pub(super) fn residual(&self) -> Residual {
+        Residual::of(self.residual_tokens)
+    }
+
+    /// c: tokens of its context.
+    pub(super) fn context_tokens(&self) -> u32 {
+        self.prompt_tokens.saturating_add(self.done_tokens)
+    }
+
+    /// What the standby holds of its context.
+    pub(super) fn held(&self) -> Option<(PeerId, u32)> {
+        self.standby.map(|standby| (standby.peer, self.context_tokens().saturating_sub(standby.lag_tokens)))
     }
 
     fn expected_output_tokens(&self) -> u32 {
-        self.done_tokens.saturating_add(self.remaining_tokens())
+        self.done_tokens.saturating_add(self.residual().mean_tokens().round() as u32)
     }
 
     /// What is left of it where it runs.

@@ -1,36 +1,36 @@
-//! Looking at the requests that run: one at a time, a slice of them a call.
+//! Looking at one request that its origin reports.
 //!
 //! ```text
-//! worker left ----------> a standby that holds it? Commit : Replace
-//! worker is leaving ----> the same, ahead of it
-//! nobody has it --------> Replace
-//! only queued ----------> done sooner elsewhere? Replace
-//! runs -----------------> the policy's tests over a few destinations
-//! its standby is unfit -> Release
+//! nobody has it, its worker left -> Replace, where its standby still holds a part of the context too
+//! its standby is unfit -----------> Release
+//! only queued --------------------> done sooner elsewhere? Replace
+//! runs ---------------------------> the policy's tests over a few destinations
+//! its worker is leaving ----------> the same, told of the notice
 //! ```
 //!
 //! A plan says what is wanted. It is made anew each round until a report shows it, and not after: whoever missed one gets
 //! the next, and a new leader has nothing to remember.
 
-use idlewild_protocol::{PeerId, PeerState, RequestId};
+use idlewild_protocol::{DepartureCause, PeerId, PeerState, RequestId};
 
 use super::Coordinator;
 use super::candidate::Candidate;
-use super::decide::{Weighing, decide, may_move};
+use super::decide::{Weighing, decide, is_at_risk};
 use super::fitness::{Question, Room};
 use super::ledger::Followed;
 use super::place::{fit_terms, reservation};
-use super::plan::{Action, Destination, Explain, Test};
-use super::report::{Report, Stage, StandbyState};
+use super::plan::{Action, Explain, Test};
+use super::report::{Report, Stage};
 use super::reservations::Reservation;
-use super::rule::Takers;
-use super::search::{Shortlist, Weighed};
+use super::search::{Search, Shortlist, Weighed};
 use crate::Now;
-use crate::cost::Terms;
+use crate::cost::{Terms, Work};
+use crate::policy::MigrationModel;
+use crate::policy::overlapped::Leaving;
 use crate::view::View;
 
-/// Destinations that are weighed for one request.
-const DESTINATIONS_MAX: usize = 8;
+/// Destinations that are weighed for one request, beside its standby and those who would take over.
+const DESTINATIONS_MAX: usize = 4;
 
 /// Peers that are looked up to find them.
 const LOOKS_MAX: usize = 48;
@@ -63,17 +63,31 @@ impl Coordinator {
 
 impl<'a> Look<'a> {
     fn decide(&self) -> Option<Decided> {
-        match self.report.stage {
-            Stage::Orphaned => self.take_over(Test::Orphaned, None),
-            Stage::Queued { worker, .. } | Stage::Running { worker } if self.is_lost(worker) => {
-                self.take_over(Test::Orphaned, Some(worker))
-            }
-            Stage::Queued { worker, .. } | Stage::Running { worker } if self.is_leaving(worker) => {
-                self.take_over(Test::Notice, Some(worker))
-            }
-            Stage::Queued { worker, wait_ms } => self.place_queued(worker, f64::from(wait_ms) / 1000.0),
-            Stage::Running { worker } => self.release_unfit().or_else(|| self.weigh_moves(worker)),
+        let (Stage::Queued { worker, .. } | Stage::Running { worker }) = self.report.stage else {
+            return self.place_again(Test::Orphaned, None);
+        };
+        if self.is_lost(worker) {
+            return self.place_again(Test::Orphaned, Some(worker));
         }
+        if let Some(release) = self.release_unfit() {
+            return Some(release);
+        }
+        match (self.report.stage, self.leaving(worker)) {
+            (Stage::Queued { wait_ms, .. }, Leaving::Unannounced) => {
+                self.place_queued(worker, f64::from(wait_ms) / 1000.0)
+            }
+            (Stage::Running { .. }, leaving) if leaving == Leaving::Unannounced || self.is_corrected() => {
+                self.weigh_moves(worker, leaving)
+            }
+            // Nothing is prepared where it only waits, and the rule as given knows no notice.
+            (Stage::Orphaned | Stage::Queued { .. } | Stage::Running { .. }, _) => {
+                self.place_again(Test::Notice, Some(worker))
+            }
+        }
+    }
+
+    fn is_corrected(&self) -> bool {
+        self.coordinator.config.policy.migration == MigrationModel::Overlapped
     }
 
     /// Whether the peer has departed as far as we know. One of which we never heard is its origin's business.
@@ -81,47 +95,70 @@ impl<'a> Look<'a> {
         self.view.peer(peer).is_none() && self.view.departure(peer).is_some()
     }
 
-    /// Whether the peer says that it will run nothing much longer.
-    fn is_leaving(&self, peer: PeerId) -> bool {
-        let state = self.view.peer(peer).and_then(|view| view.digest.as_ref()).map(|digest| digest.state);
-        self.coordinator.has_notice(self.now, peer)
-            || matches!(state, Some(PeerState::Leaving { .. } | PeerState::Busy))
+    /// What the peer has said of its departure, by its goodbye or its digest.
+    fn leaving(&self, peer: PeerId) -> Leaving {
+        let announced = |cause, notice_ms| {
+            let decodes = cause != DepartureCause::OwnerReturned;
+            Leaving::Announced { cause, notice_ms, decodes }
+        };
+        if let Some((cause, notice)) = self.coordinator.notice_of(self.now, peer) {
+            return announced(cause, u32::try_from(notice.as_millis()).unwrap_or(u32::MAX));
+        }
+        let Some(view) = self.view.peer(peer) else { return Leaving::Unannounced };
+        match view.digest.as_ref().map(|digest| digest.state) {
+            Some(PeerState::Leaving { cause, notice_ms }) => {
+                let age_ms = self.now.saturating_sub(view.heard_at).as_millis();
+                announced(cause, notice_ms.saturating_sub(u32::try_from(age_ms).unwrap_or(u32::MAX)))
+            }
+            Some(PeerState::Busy) => announced(DepartureCause::OwnerReturned, 0),
+            Some(PeerState::Serving) | None => Leaving::Unannounced,
+        }
     }
 
-    fn question(&self, work: crate::cost::Work, excluded: &'a [PeerId]) -> Question<'a> {
-        Question { now: self.now, view: self.view, origin: self.origin, model: self.report.model, work, excluded }
+    fn question(&self, work: Work, excluded: &'a [PeerId]) -> Question<'a> {
+        Question {
+            now: self.now,
+            view: self.view,
+            origin: self.origin,
+            model: self.report.model,
+            work,
+            residual: self.report.residual(),
+            held: self.report.held(),
+            excluded,
+        }
     }
 
-    /// The request's peer goes, or is gone: on with whoever holds its context, else with whoever is best.
-    fn take_over(&self, test: Test, from: Option<PeerId>) -> Option<Decided> {
+    fn search(&self, question: Question<'a>) -> Search<'a> {
+        self.coordinator.search(question, DESTINATIONS_MAX, LOOKS_MAX)
+    }
+
+    fn candidate(&self, question: &Question<'a>, peer: PeerId) -> Option<Candidate<'a>> {
+        let view = question.view.peer(peer)?;
+        Candidate::new(question, &self.coordinator.reservations, Room::Scant, peer, view).ok()
+    }
+
+    /// Its peer goes, or is gone: on with whoever is best now.
+    fn place_again(&self, test: Test, from: Option<PeerId>) -> Option<Decided> {
         let excluded = self.excluded(from);
         let question = self.question(self.report.work_anew(), &excluded);
-        let standby = self.report.standby.filter(|standby| standby.state == StandbyState::Holding);
-        if let Some(standby) = standby
-            && let Some(candidate) = candidate(&question, self.coordinator, Room::Scant, standby.peer)
-        {
-            let search = self.coordinator.search(question, 1, LOOKS_MAX);
-            let terms = search.weigh(candidate, &Takers::default()).terms;
-            let explain = Explain { test, stay: None, destinations: vec![destination(candidate.peer, &terms)] };
-            return Some(Decided { action: Action::Commit { destination: standby.peer }, explain, reservation: None });
-        }
         let list = self.coordinator.search(question, DESTINATIONS_MAX, LOOKS_MAX).run();
         self.replace(test, None, &question, &list)
     }
 
-    /// A request that only waits moves to where it would be done sooner, by more than the hysteresis.
+    /// A request that only waits goes where it would be done sooner, by more than the policy's limit.
     fn place_queued(&self, worker: PeerId, wait_s: f64) -> Option<Decided> {
         let question = self.question(self.report.work_anew(), self.report.excluded());
-        let search = self.coordinator.search(question, DESTINATIONS_MAX, LOOKS_MAX);
-        let list = search.run_in(Room::Free);
-        let here = candidate(&question, self.coordinator, Room::Scant, worker);
+        let search = self.search(question);
+        let mut list = search.run_in(Room::Free);
+        list.best.retain(|weighed| weighed.candidate.peer != worker);
+        let here = self.candidate(&question, worker);
         let stay = here.map(|here| search.weigh_waiting(&here, wait_s, &list.takers));
-        let best = list.best.iter().find(|weighed| weighed.candidate.peer != worker)?;
-        let hysteresis_s = self.coordinator.config.policy.limits.hysteresis_s;
-        let is_worse = stay.is_none_or(|stay| best.terms.expected_s() + hysteresis_s < stay.expected_s());
-        let others: Vec<Weighed<'a>> = list.best.iter().filter(|w| w.candidate.peer != worker).copied().collect();
-        let others = Shortlist { best: others, ..list };
-        is_worse.then(|| self.replace(Test::Queued, stay.map(|terms| (worker, terms)), &question, &others))?
+        let policy = &self.coordinator.config.policy;
+        let gain_s =
+            if self.is_corrected() { policy.overlapped.limits.requeue_gain_s } else { policy.limits.hysteresis_s };
+        let best_s = list.best.first()?.terms.expected_s();
+        let is_worth_it = stay.is_none_or(|stay| stay.expected_s() - best_s > gain_s);
+        is_worth_it.then(|| self.replace(Test::Queued, stay.map(|terms| (worker, terms)), &question, &list))?
     }
 
     fn replace(
@@ -132,10 +169,10 @@ impl<'a> Look<'a> {
         list: &Shortlist<'_>,
     ) -> Option<Decided> {
         let chosen = list.best.first()?;
-        let explain = Explain {
+        let explain = Explain::Placement {
             test,
             stay: stay.map(|(peer, terms)| fit_terms(peer, &terms)),
-            destinations: list.best.iter().map(|w| destination(w.candidate.peer, &w.terms)).collect(),
+            weighed: list.best.iter().map(|weighed| fit_terms(weighed.candidate.peer, &weighed.terms)).collect(),
         };
         Some(Decided {
             action: Action::Replace { worker: chosen.candidate.peer, fallback: chosen.fallback },
@@ -148,43 +185,43 @@ impl<'a> Look<'a> {
     fn release_unfit(&self) -> Option<Decided> {
         let standby = self.report.standby?;
         let question = self.question(self.report.work_anew(), self.report.excluded());
-        if candidate(&question, self.coordinator, Room::Scant, standby.peer).is_some() {
+        if self.candidate(&question, standby.peer).is_some() {
             return None;
         }
-        let explain = Explain { test: Test::StandbyUnfit, stay: None, destinations: Vec::new() };
+        let explain = Explain::Placement { test: Test::StandbyUnfit, stay: None, weighed: Vec::new() };
         Some(Decided { action: Action::Release { destination: standby.peer }, explain, reservation: None })
     }
 
-    fn weigh_moves(&self, worker: PeerId) -> Option<Decided> {
+    fn weigh_moves(&self, worker: PeerId, leaving: Leaving) -> Option<Decided> {
         let policy = &self.coordinator.config.policy;
-        let here = self.question(self.report.work_here(), &[]);
-        let source = candidate(&here, self.coordinator, Room::Scant, worker)?;
+        let source = self.source(worker)?;
         let excluded = self.excluded(Some(worker));
         let question = self.question(self.report.work_anew(), &excluded);
-        let search = self.coordinator.search(question, DESTINATIONS_MAX, LOOKS_MAX);
+        let search = self.search(question);
         let list = Shortlist { takers: search.takers_in(Room::Free), ..Shortlist::default() };
-        let mut weighing = Weighing { report: self.report, source, list };
-        if !may_move(policy, &self.coordinator.search(here, 0, 0), &weighing) {
+        let standby = self.report.standby.and_then(|standby| self.candidate(&question, standby.peer));
+        let mut weighing = Weighing { report: self.report, source, leaving, list, standby };
+        if !is_at_risk(policy, &weighing) {
             return None;
         }
         weighing.list = search.run_in(Room::Free);
         let (action, explain) = decide(policy, self.view, &weighing)?;
-        let chosen = weighing.list.best.iter().find(|w| Some(w.candidate.peer) == action.destination());
-        let reservation = chosen.map(|chosen| reservation(self.report.request, &question, chosen));
+        // What a standby takes is in its digest already.
+        let newcomer = action.destination().filter(|peer| Some(*peer) != weighing.standby.map(|standby| standby.peer));
+        let chosen = weighing.list.best.iter().find(|w| Some(w.candidate.peer) == newcomer);
+        let reservation = chosen.map(|chosen: &Weighed<'_>| reservation(self.report.request, &question, chosen));
         Some(Decided { action, explain, reservation })
+    }
+
+    /// The peer that runs it, whatever its digest says of taking more.
+    fn source(&self, worker: PeerId) -> Option<Candidate<'a>> {
+        let view = self.view.peer(worker)?;
+        let model = view.digest.as_ref()?.models.iter().find(|model| model.model == self.report.model)?;
+        Candidate::of_source(self.now, view, model)
     }
 
     /// Who may not take the request: those that failed it, and the peer that it leaves.
     fn excluded(&self, from: Option<PeerId>) -> Vec<PeerId> {
         self.report.excluded().iter().copied().chain(from).collect()
     }
-}
-
-fn candidate<'a>(question: &Question<'a>, coordinator: &Coordinator, room: Room, peer: PeerId) -> Option<Candidate<'a>> {
-    let view = question.view.peer(peer)?;
-    Candidate::new(question, &coordinator.reservations, room, peer, view).ok()
-}
-
-fn destination(peer: PeerId, terms: &Terms) -> Destination {
-    Destination { terms: fit_terms(peer, terms), transition: None }
 }

@@ -1,10 +1,13 @@
 //! The seam to the costs of the policy: what a request costs on a peer, and lower bounds of it.
-
-use idlewild_protocol::PeerId;
+//!
+//! By either rule E >= T, since no loss and no slowdown is negative: T for the best that several peers can offer is a bound
+//! for all of them.
 
 use super::candidate::Candidate;
 use super::fitness::Question;
+use super::takers::Takers;
 use crate::cost::{CostParameters, PeerRates, Situation, Terms, service_s, terms};
+use crate::policy::overlapped::{OverlappedParameters, Placing, placement_terms};
 use crate::policy::{HazardAwarePolicy, MigrationModel};
 use crate::view::Offer;
 
@@ -13,32 +16,8 @@ use crate::view::Offer;
 pub(super) enum Rule<'p> {
     /// As given: E = T + L, by cells.
     Given(&'p CostParameters),
-}
-
-/// Who would take over from whom.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Takers<'a> {
-    best: Vec<Candidate<'a>>,
-}
-
-impl<'a> Takers<'a> {
-    /// The best, and the best for the best.
-    pub(super) const MOST: usize = 2;
-
-    /// Of the best, best first.
-    pub(super) fn new(best: Vec<Candidate<'a>>) -> Self {
-        Self { best }
-    }
-
-    /// Who would take over from `peer`; none where there is nobody else.
-    pub(super) fn of(&self, peer: PeerId) -> Option<&Candidate<'a>> {
-        self.best.iter().find(|taker| taker.peer != peer)
-    }
-
-    /// All of them.
-    pub(super) fn all(&self) -> &[Candidate<'a>] {
-        &self.best
-    }
+    /// The corrected one: L is exact and averaged over the residual output, and others' slowdown counts.
+    Corrected(&'p OverlappedParameters),
 }
 
 impl<'p> Rule<'p> {
@@ -46,6 +25,7 @@ impl<'p> Rule<'p> {
     pub(super) fn of(policy: &'p HazardAwarePolicy) -> Self {
         match policy.migration {
             MigrationModel::Blocking => Self::Given(&policy.parameters),
+            MigrationModel::Overlapped => Self::Corrected(&policy.overlapped),
         }
     }
 
@@ -57,32 +37,68 @@ impl<'p> Rule<'p> {
         wait_s: f64,
         takers: &Takers<'_>,
     ) -> Terms {
-        let Self::Given(parameters) = self;
-        let rates = candidate.rates();
-        let rebuild_tps = takers.of(candidate.peer).map(|taker| taker.rates().prefill_tps);
-        let situation = Situation { rates: &rates, hazard: candidate.hazard(), wait_s, rebuild_tps };
-        terms(&situation, &question.work, parameters)
+        match self {
+            Self::Given(parameters) => {
+                let rates = candidate.rates();
+                let rebuild_tps = takers.of(candidate.peer).map(|taker| taker.rates().prefill_tps);
+                let situation = Situation { rates: &rates, hazard: candidate.hazard(), wait_s, rebuild_tps };
+                terms(&situation, &question.work, parameters)
+            }
+            Self::Corrected(parameters) => {
+                let fallback = takers.fallbacks().and_then(|fallbacks| fallbacks.of(candidate.peer, None));
+                let host = candidate.host_waiting(wait_s);
+                placement_terms(&placing(question), &host, fallback, parameters)
+            }
+        }
     }
 
-    /// E is no less than this on any peer that offers no more than `offer`: T there. No loss is negative.
-    pub(super) fn least_s(self, question: &Question<'_>, offer: &Offer, _: &Takers<'_>) -> f64 {
-        let rates = PeerRates {
-            decode_tps: offer.decode_tps,
-            prefill_tps: offer.prefill_tps,
-            bandwidth_bps: 0.0,
-            kv_bytes_per_token: 0.0,
-            room_tokens: u32::MAX,
-        };
-        offer.wait_s + service_s(&rates, &question.work)
+    /// E is no less than this on any peer that offers no more than `offer` and holds nothing of the context.
+    pub(super) fn least_s(self, question: &Question<'_>, offer: &Offer) -> f64 {
+        match self {
+            Self::Given(_) => offer.wait_s + service_s(&rates_of(offer), &question.work),
+            Self::Corrected(_) => {
+                let begins_s = offer.wait_s + f64::from(question.work.prefill_tokens) / offer.prefill_tps;
+                begins_s + question.residual.mean_tokens() / offer.decode_tps
+            }
+        }
     }
 
-    /// What fallbacks are ranked by: seconds to prefill a token, since the fastest at that is taken.
+    /// What those who could take over are ranked by. As given: seconds to prefill a token, the fastest at that is taken. By
+    /// the corrected rule: seconds until the context is prefilled, and what they are worth.
     pub(super) fn taking_over_s(self, question: &Question<'_>, candidate: &Candidate<'_>) -> f64 {
-        self.least_taking_over_s(question, &candidate.offer())
+        match self {
+            Self::Given(_) => self.least_taking_over_s(question, &candidate.offer()),
+            Self::Corrected(parameters) => {
+                let second = 1.0 + parameters.prices.second(candidate.utilisation());
+                let offer = candidate.offer();
+                second * (f64::from(question.work.context_tokens) / offer.prefill_tps) + offer.wait_s
+            }
+        }
     }
 
     /// No peer that offers no more than `offer` ranks before this.
-    pub(super) fn least_taking_over_s(self, _: &Question<'_>, offer: &Offer) -> f64 {
-        1.0 / offer.prefill_tps
+    pub(super) fn least_taking_over_s(self, question: &Question<'_>, offer: &Offer) -> f64 {
+        match self {
+            Self::Given(_) => 1.0 / offer.prefill_tps,
+            Self::Corrected(parameters) => {
+                let second = 1.0 + parameters.prices.second(0.0);
+                second * (f64::from(question.work.context_tokens) / offer.prefill_tps) + offer.wait_s
+            }
+        }
     }
+}
+
+fn rates_of(offer: &Offer) -> PeerRates {
+    PeerRates {
+        decode_tps: offer.decode_tps,
+        prefill_tps: offer.prefill_tps,
+        bandwidth_bps: 0.0,
+        kv_bytes_per_token: 0.0,
+        room_tokens: u32::MAX,
+    }
+}
+
+/// What is asked, as the corrected rule wants it.
+pub(super) fn placing(question: &Question<'_>) -> Placing<idlewild_protocol::PeerId> {
+    Placing { work: question.work, residual: question.residual, held: question.held, queued_at: None }
 }

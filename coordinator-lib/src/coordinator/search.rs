@@ -5,8 +5,9 @@ use idlewild_protocol::PeerId;
 use super::candidate::Candidate;
 use super::fitness::{Question, Room};
 use super::reservations::Reservations;
-use super::rule::{Rule, Takers};
+use super::rule::Rule;
 use super::sweep::{Measure, Sweep};
+use super::takers::Takers;
 use crate::cost::Terms;
 use crate::view::Offer;
 
@@ -47,13 +48,26 @@ impl<'a> Search<'a> {
     /// The best that have `room`.
     pub(super) fn run_in(&self, room: Room) -> Shortlist<'a> {
         let takers = self.takers_in(room);
-        let best = self.sweep(room).best(self.keep, &Expected { search: self, takers: &takers });
+        let mut best = self.sweep(room).best(self.keep, &Expected { search: self, takers: &takers });
+        self.add_holder(room, &takers, &mut best);
         Shortlist { best, takers }
+    }
+
+    /// Whoever holds a part of the context may be done sooner than what it offers to others says.
+    fn add_holder(&self, room: Room, takers: &Takers<'a>, best: &mut Vec<Weighed<'a>>) {
+        let Some((holder, _)) = self.question.held else { return };
+        if best.iter().any(|weighed| weighed.candidate.peer == holder) {
+            return;
+        }
+        best.extend(self.sweep(room).look_up(holder).map(|candidate| self.weigh(candidate, takers)));
+        best.sort_by(|a, b| a.terms.expected_s().total_cmp(&b.terms.expected_s()));
+        best.truncate(self.keep);
     }
 
     /// Who would take over from anybody that has `room`.
     pub(super) fn takers_in(&self, room: Room) -> Takers<'a> {
-        Takers::new(self.sweep(room).best(Takers::MOST, &TakingOver { search: self }))
+        let best = self.sweep(room).best(Takers::MOST, &TakingOver { search: self });
+        Takers::new(best, self.rule, self.question.work.context_tokens)
     }
 
     /// What the request would cost on `candidate`.
@@ -83,7 +97,7 @@ impl<'a> Measure<'a> for Expected<'_, 'a> {
     type Found = Weighed<'a>;
 
     fn least_s(&self, offer: &Offer) -> f64 {
-        self.search.rule.least_s(&self.search.question, offer, self.takers)
+        self.search.rule.least_s(&self.search.question, offer)
     }
 
     fn weigh(&self, candidate: Candidate<'a>) -> (f64, Weighed<'a>) {

@@ -11,11 +11,12 @@ use proptest::prelude::*;
 
 use super::fleet::{digest, model, request};
 use crate::Now;
-use crate::coordinator::Coordinator;
+use crate::coordinator::{Coordinator, CoordinatorConfig};
 use crate::coordinator::candidate::Candidate;
 use crate::coordinator::fitness::{Question, Room};
 use crate::coordinator::place::{fit_terms, unfit_terms};
-use crate::policy::{Fleet, Placement, Policy};
+use crate::policy::overlapped::{self, Placing};
+use crate::policy::{Fleet, HazardAwarePolicy, MigrationModel, Placement, Policy};
 use crate::view::View;
 
 /// What [`Coordinator::place`] must answer: every peer is sorted out, and the policy weighs all that are fit.
@@ -38,8 +39,16 @@ fn scan(
     let sorted_out = tiers.find(|all| all.iter().any(Result::is_ok)).unwrap_or_else(|| in_room(Room::Free));
     let mut fit: Vec<Candidate<'_>> = sorted_out.iter().filter_map(|one| one.as_ref().ok().copied()).collect();
     fit.sort_by_key(|fit| (fit.peer != origin, fit.peer));
-    let fleet = Fleet::new(fit.iter().map(Candidate::in_fleet).collect());
-    let placement = before.config.policy.place(&fleet, &question.work);
+    let policy = &before.config.policy;
+    let placement = match policy.migration {
+        MigrationModel::Blocking => {
+            policy.place(&Fleet::new(fit.iter().map(Candidate::in_fleet).collect()), &question.work)
+        }
+        MigrationModel::Overlapped => {
+            let hosts: Vec<_> = fit.iter().map(Candidate::host).collect();
+            overlapped::place(&Placing::new(question.work), &hosts, &policy.overlapped)
+        }
+    };
     let unfit = sorted_out.iter().filter_map(|one| one.as_ref().err().copied());
     (outcome(&placement), all_terms(&placement, unfit))
 }
@@ -119,8 +128,13 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
 
     #[test]
-    fn looking_at_few_peers_gives_the_answer_of_looking_at_all(steps in vec(any_step(), 1..250)) {
-        let (mut view, mut coordinator, mut now) = (View::new(super::fleet::peer(1)), Coordinator::default(), Now::ZERO);
+    fn looking_at_few_peers_gives_the_answer_of_looking_at_all(
+        steps in vec(any_step(), 1..250), is_corrected in any::<bool>(),
+    ) {
+        let migration = if is_corrected { MigrationModel::Overlapped } else { MigrationModel::Blocking };
+        let policy = HazardAwarePolicy { migration, ..HazardAwarePolicy::default() };
+        let mut coordinator = Coordinator::new(CoordinatorConfig { policy, ..CoordinatorConfig::default() });
+        let (mut view, mut now) = (View::new(super::fleet::peer(1)), Now::ZERO);
         for (step, sequence) in steps.into_iter().zip(1_u64..) {
             match step {
                 Step::Tell { n, model, serves, mean_s, is_direct } => {

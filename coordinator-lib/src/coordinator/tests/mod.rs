@@ -5,6 +5,7 @@ mod follows;
 mod full_scan;
 mod leading;
 mod places;
+mod random_inputs;
 mod random_views;
 mod reserves;
 mod rounds;

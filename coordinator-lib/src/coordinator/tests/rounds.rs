@@ -2,11 +2,14 @@
 
 use core::time::Duration;
 
-use idlewild_protocol::{DepartureCause, Digest, ModelLoad, PeerState, Term};
+use idlewild_protocol::{DepartureCause, Digest, ModelLoad, PeerId, PeerState, PeerTerms, Term};
 
 use super::fleet::{digest, model, ms, peer, request, tell as hear, view_of};
-use super::leading::{FIRST_ROUND, actions, first_round, leader, origin, plans, report, running_on, staying, tell};
-use crate::coordinator::{Action, Input, Report, Stage, Standby, StandbyState, Test};
+use super::leading::{FIRST_ROUND, actions, first_round, leader, leader_with, origin, plans, report, running_on, staying, tell};
+use crate::coordinator::{Action, CoordinatorConfig, Explain, Input, Plan, Report, Stage, Standby, StandbyState, Test};
+use crate::cost::Way;
+use crate::policy::overlapped::{Because, Decision};
+use crate::policy::{HazardAwarePolicy, MigrationModel};
 
 /// 20 s of expected departures, where 30 s of work are left.
 const LIKELY_TO_LEAVE_S: f64 = 10.0;
@@ -21,8 +24,8 @@ fn one_risky() -> [Digest; 3] {
     [staying(1, STAYS_S), staying(2, LIKELY_TO_LEAVE_S), fast]
 }
 
-fn standby(n: u8, state: StandbyState) -> Option<Standby> {
-    Some(Standby { peer: peer(n), state, held_tokens: 1990 })
+fn standby(n: u8, state: StandbyState, lag_tokens: u32) -> Option<Standby> {
+    Some(Standby { peer: peer(n), way: Way::Ids, state, lag_tokens })
 }
 
 /// The action that the first round plans for this report, in a view of these.
@@ -33,17 +36,62 @@ fn check(digests: &[Digest], report: Report, expected: Option<Action>, why: &str
     assert_eq!(planned, Vec::from_iter(expected), "{why}");
 }
 
+/// The tests that a plan rests on.
+fn decision(plan: &Plan) -> &Decision<PeerId> {
+    match &plan.explain {
+        Explain::Tests(decision) => decision,
+        Explain::Placement { .. } | Explain::Migration(_) => panic!("{plan:?}"),
+    }
+}
+
+/// Why the request is placed again, and the terms of where.
+fn placement(plan: &Plan) -> (Test, &[PeerTerms]) {
+    match &plan.explain {
+        Explain::Placement { test, weighed, .. } => (*test, weighed),
+        Explain::Tests(_) | Explain::Migration(_) => panic!("{plan:?}"),
+    }
+}
+
 #[test]
-fn a_request_leaves_a_peer_that_is_likely_to_leave() {
+fn a_destination_prepares_for_a_peer_that_is_likely_to_leave() {
     let mut leader = leader();
     first_round(&mut leader, &view_of(&one_risky()), &[report(1, running_on(2))]);
     let plan = plans(&mut leader).remove(0);
     assert_eq!(plan.action.destination(), Some(peer(3)));
-    assert_eq!(plan.explain.destinations[0].terms.peer, peer(3), "the chosen comes first");
-    assert!(plan.explain.destinations.iter().any(|rejected| rejected.terms.peer == peer(1)));
-    let stay = plan.explain.stay.unwrap();
-    assert_eq!(stay.peer, peer(2));
+    let decision = decision(&plan);
+    assert_eq!((decision.because, decision.chosen().unwrap().host), (Because::PreparationPays, peer(3)));
+    assert!(decision.candidates.iter().any(|rejected| rejected.host == peer(1)));
+    let stay = decision.stay.unwrap();
     assert!(stay.loss_s > 10.0 && stay.leave_probability > 0.9, "{stay:?}");
+}
+
+#[test]
+fn a_preparation_that_is_as_it_should_be_is_not_planned_again() {
+    let mut leader = leader();
+    let preparing = Report { standby: standby(3, StandbyState::Preparing, 1500), ..report(1, running_on(2)) };
+    first_round(&mut leader, &view_of(&one_risky()), &[preparing]);
+    assert_eq!(plans(&mut leader), []);
+}
+
+#[test]
+fn a_request_goes_over_to_the_standby_that_keeps_up() {
+    let mut leader = leader();
+    let ready = Report { standby: standby(3, StandbyState::Holding, 5), ..report(1, running_on(2)) };
+    first_round(&mut leader, &view_of(&one_risky()), &[ready]);
+    let plan = plans(&mut leader).remove(0);
+    assert!(matches!(plan.action, Action::Commit { destination, .. } if destination == peer(3)), "{plan:?}");
+    assert_eq!(decision(&plan).because, Because::MovePays);
+}
+
+#[test]
+fn by_the_rule_as_given_it_moves_in_one_step() {
+    let policy = HazardAwarePolicy { migration: MigrationModel::Blocking, ..HazardAwarePolicy::default() };
+    let mut leader = leader_with(CoordinatorConfig { policy, ..CoordinatorConfig::default() });
+    first_round(&mut leader, &view_of(&one_risky()), &[report(1, running_on(2))]);
+    let plan = plans(&mut leader).remove(0);
+    assert_eq!(plan.action, Action::Commit { destination: peer(3), way: Way::StoppedSplit });
+    let Explain::Migration(migration) = &plan.explain else { panic!("{plan:?}") };
+    assert!(migration.candidates.iter().any(|candidate| candidate.peer == peer(3) && candidate.passes));
 }
 
 #[test]
@@ -58,8 +106,9 @@ fn an_orphan_is_placed_with_its_real_context() {
     leader.handle(ms(0), &view_of(&one_risky()), Input::Tick);
     let plan = plans(&mut leader).remove(0);
     assert_eq!(plan.action, Action::Replace { worker: peer(3), fallback: Some(peer(1)) });
-    assert_eq!(plan.explain.test, Test::Orphaned);
-    let service_s = plan.explain.destinations[0].terms.service_s;
+    let (test, weighed) = placement(&plan);
+    assert_eq!((test, weighed[0].peer), (Test::Orphaned, peer(3)));
+    let service_s = weighed[0].service_s;
     assert!((service_s - (2000.0 / 100.0 + 300.0 / 12.0)).abs() < 1e-9, "{service_s}");
 }
 
@@ -89,19 +138,33 @@ fn a_departure_is_answered_at_once() {
 }
 
 #[test]
-fn a_notice_hands_over_to_the_standby_that_keeps_up_and_else_to_whoever_is_best() {
-    let notice = Input::Notice { peer: peer(2), cause: DepartureCause::Sleep, notice: Duration::from_secs(3) };
-    for (state, expected) in [
-        (StandbyState::Holding, Action::Commit { destination: peer(1) }),
-        (StandbyState::Preparing, Action::Replace { worker: peer(3), fallback: Some(peer(1)) }),
-    ] {
+fn a_notice_is_used_to_prepare_and_to_hand_over_to_whoever_is_ready() {
+    let notice = Input::Notice { peer: peer(2), cause: DepartureCause::Sleep, notice: Duration::from_secs(10) };
+    let check = |standby: Option<Standby>, expected: &dyn Fn(&Action) -> bool| {
         let mut leader = leader();
         let view = view_of(&one_risky());
-        tell(&mut leader, ms(0), &view, Report { standby: standby(1, state), ..report(1, running_on(2)) });
+        tell(&mut leader, ms(0), &view, Report { standby, ..report(1, running_on(2)) });
         leader.handle(ms(10), &view, notice.clone());
         leader.handle(ms(10), &view, Input::Tick);
-        assert_eq!(actions(&mut leader), [(request(1).request, expected)], "{state:?}");
-    }
+        let plan = plans(&mut leader).remove(0);
+        assert!(expected(&plan.action), "{plan:?}");
+        assert_eq!(decision(&plan).because, Because::Notice);
+    };
+    check(None, &|action| matches!(action, Action::Prepare { .. }));
+    check(standby(3, StandbyState::Holding, 5), &|action| {
+        matches!(action, Action::Commit { destination, .. } if *destination == peer(3))
+    });
+}
+
+#[test]
+fn an_orphan_goes_on_where_most_of_its_context_is() {
+    let mut leader = leader();
+    let view = view_of(&one_risky());
+    tell(&mut leader, ms(0), &view, Report { standby: standby(1, StandbyState::Paused, 10), ..report(1, Stage::Orphaned) });
+    leader.handle(ms(0), &view, Input::Tick);
+    let plan = plans(&mut leader).remove(0);
+    assert_eq!(plan.action.destination(), Some(peer(1)));
+    assert!((placement(&plan).1[0].service_s - (10.0 / 100.0 + 300.0 / 10.0)).abs() < 1e-9, "{plan:?}");
 }
 
 #[test]
@@ -114,14 +177,15 @@ fn an_owner_who_is_back_counts_as_a_notice() {
     leader.handle(ms(50), &view, Input::PeerChanged { peer: peer(3) });
     leader.handle(ms(50), &view, Input::Tick);
     let plan = plans(&mut leader).remove(0);
-    assert_eq!((plan.action.destination(), plan.explain.test), (Some(peer(1)), Test::Notice));
+    assert_eq!(plan.action, Action::Commit { destination: peer(1), way: Way::StoppedSplit });
+    assert_eq!(decision(&plan).because, Because::Notice);
 }
 
 #[test]
 fn a_standby_that_cannot_take_over_any_more_is_released() {
     let mut digests = one_risky();
     digests[2].state = PeerState::Busy;
-    let prepared = Report { standby: standby(3, StandbyState::Holding), ..report(1, running_on(1)) };
+    let prepared = Report { standby: standby(3, StandbyState::Holding, 5), ..report(1, running_on(1)) };
     check(&digests, prepared, Some(Action::Release { destination: peer(3) }), "its owner is back");
 }
 
