@@ -32,8 +32,8 @@ use crate::view::View;
 /// Destinations that are weighed for one request, beside its standby and those who would take over.
 const DESTINATIONS_MAX: usize = 4;
 
-/// Peers that are looked up to find them.
-const LOOKS_MAX: usize = 48;
+/// Peers that are looked up to find them: the first by T of all that are fit, enough to hold some that stay.
+const LOOKS_MAX: usize = 24;
 
 /// What is decided of a request.
 #[derive(Debug)]
@@ -141,7 +141,7 @@ impl<'a> Look<'a> {
     fn place_again(&self, test: Test, from: Option<PeerId>) -> Option<Decided> {
         let excluded = self.excluded(from);
         let question = self.question(self.report.work_anew(), &excluded);
-        let list = self.coordinator.search(question, DESTINATIONS_MAX, LOOKS_MAX).run();
+        let list = self.coordinator.search(question, DESTINATIONS_MAX, usize::MAX).run();
         self.replace(test, None, &question, &list)
     }
 
@@ -204,7 +204,7 @@ impl<'a> Look<'a> {
         if !is_at_risk(policy, &weighing) {
             return None;
         }
-        weighing.list = search.run_in(Room::Free);
+        weighing.list = search.run_beside(Room::Free, weighing.list.takers);
         let (action, explain) = decide(policy, self.view, &weighing)?;
         // What a standby takes is in its digest already.
         let newcomer = action.destination().filter(|peer| Some(*peer) != weighing.standby.map(|standby| standby.peer));

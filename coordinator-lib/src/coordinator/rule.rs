@@ -63,6 +63,26 @@ impl<'p> Rule<'p> {
         }
     }
 
+    /// The same for one peer, whose chance to stay is known: T, and what its departure costs at the least. By the corrected
+    /// rule alone, whose losses are dear: notice, restart, the price of the loss, and the context as it is now.
+    pub(super) fn least_there_s(
+        self,
+        question: &Question<'_>,
+        candidate: &Candidate<'_>,
+        takers: &Takers<'_>,
+    ) -> f64 {
+        let offer = candidate.offer();
+        let Self::Corrected(parameters) = self else { return self.least_s(question, &offer) };
+        let begins_s = offer.wait_s + f64::from(question.work.prefill_tokens) / offer.prefill_tps;
+        let hazard = candidate.hazard();
+        let leaves = |tokens| hazard.leave_probability(begins_s + tokens / offer.decode_tps);
+        let rebuild_s = takers.of(candidate.peer).map_or(0.0, |taker| {
+            f64::from(question.work.context_tokens) / taker.offer().prefill_tps + parameters.overheads.recompute_s
+        });
+        let least_loss_s = parameters.overheads.detection_s + parameters.prices.placement_loss_s.max(0.0) + rebuild_s;
+        self.least_s(question, &offer) + question.residual.mean_of(leaves).max(0.0) * least_loss_s
+    }
+
     /// What those who could take over are ranked by. As given: seconds to prefill a token, the fastest at that is taken. By
     /// the corrected rule: seconds until the context is prefilled, and what they are worth.
     pub(super) fn taking_over_s(self, question: &Question<'_>, candidate: &Candidate<'_>) -> f64 {

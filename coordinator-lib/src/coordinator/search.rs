@@ -47,7 +47,11 @@ impl<'a> Search<'a> {
 
     /// The best that have `room`.
     pub(super) fn run_in(&self, room: Room) -> Shortlist<'a> {
-        let takers = self.takers_in(room);
+        self.run_beside(room, self.takers_in(room))
+    }
+
+    /// The same where it is known who would take over.
+    pub(super) fn run_beside(&self, room: Room, takers: Takers<'a>) -> Shortlist<'a> {
         let mut best = self.sweep(room).best(self.keep, &Expected { search: self, takers: &takers });
         self.add_holder(room, &takers, &mut best);
         Shortlist { best, takers }
@@ -100,6 +104,10 @@ impl<'a> Measure<'a> for Expected<'_, 'a> {
         self.search.rule.least_s(&self.search.question, offer)
     }
 
+    fn least_there_s(&self, candidate: &Candidate<'a>) -> f64 {
+        self.search.rule.least_there_s(&self.search.question, candidate, self.takers)
+    }
+
     fn weigh(&self, candidate: Candidate<'a>) -> (f64, Weighed<'a>) {
         let weighed = self.search.weigh(candidate, self.takers);
         (weighed.terms.expected_s(), weighed)
@@ -116,6 +124,10 @@ impl<'a> Measure<'a> for TakingOver<'_, 'a> {
 
     fn least_s(&self, offer: &Offer) -> f64 {
         self.search.rule.least_taking_over_s(&self.search.question, offer)
+    }
+
+    fn least_there_s(&self, candidate: &Candidate<'a>) -> f64 {
+        self.least_s(&candidate.offer())
     }
 
     fn weigh(&self, candidate: Candidate<'a>) -> (f64, Candidate<'a>) {

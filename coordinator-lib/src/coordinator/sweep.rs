@@ -1,8 +1,8 @@
 //! The few best of many peers by any measure of which a lower bound is known, found by looking at few.
 //!
-//! Best first over the cells of an index ([`crate::view::Carriers`]): the bound for the best that a cell can offer holds for
-//! everybody in it. Cells are opened by rising bound until the next one cannot hold anybody better than the worst that is
-//! kept; within a cell the same test comes before every dearer step. So the answer is that of a full scan, which a test
+//! Best first over the groups of an index ([`crate::view::Carriers`]) and their cells: the bound for the best that a cell can
+//! offer holds for everybody in it. They are opened by rising bound until the next one cannot hold anybody better than the
+//! worst that is kept; within a cell the same test comes before every dearer step. So the answer is that of a full scan, which a test
 //! holds it to, unless `looks_max` ends it early.
 
 use core::cmp::Reverse;
@@ -13,7 +13,7 @@ use idlewild_protocol::PeerId;
 use super::candidate::Candidate;
 use super::fitness::{Question, Room};
 use super::reservations::Reservations;
-use crate::view::{Cell, Offer};
+use crate::view::{Cell, Group, Offer};
 
 /// Bounds are believed to this part, so that rounding never hides the better of two.
 const ROUNDING: f64 = 1.0 - 1e-9;
@@ -36,8 +36,38 @@ pub(super) trait Measure<'a> {
     /// No peer that offers no more than `offer` measures less.
     fn least_s(&self, offer: &Offer) -> f64;
 
+    /// A closer bound for a peer that was looked up: cheaper than to weigh it.
+    fn least_there_s(&self, candidate: &Candidate<'a>) -> f64;
+
     /// The measure of a peer, and what else was found out.
     fn weigh(&self, candidate: Candidate<'a>) -> (f64, Self::Found);
+}
+
+/// Part of an index.
+#[derive(Debug, Clone, Copy)]
+enum Node<'a> {
+    Group(Group<'a>),
+    Cell(Cell<'a>),
+}
+
+/// Parts of an index, to be opened by rising bound.
+#[derive(Debug, Default)]
+struct Queue<'a> {
+    nodes: Vec<Node<'a>>,
+    /// Bits of the bounds, which are in the order of the bounds since none is negative; and where the node is.
+    by_bound: BinaryHeap<Reverse<(u64, usize)>>,
+}
+
+impl<'a> Queue<'a> {
+    fn push(&mut self, least_s: f64, node: Node<'a>) {
+        self.by_bound.push(Reverse((least_s.max(0.0).to_bits(), self.nodes.len())));
+        self.nodes.push(node);
+    }
+
+    fn pop(&mut self) -> Option<(f64, Node<'a>)> {
+        let Reverse((least_bits, at)) = self.by_bound.pop()?;
+        Some((f64::from_bits(least_bits), self.nodes[at]))
+    }
 }
 
 /// Peers in the order of their measure; of equals the origin first, then the smaller id.
@@ -52,16 +82,21 @@ impl<'a> Sweep<'a> {
     pub(super) fn best<M: Measure<'a>>(&self, keep: usize, measure: &M) -> Vec<M::Found> {
         let mut best = Best { kept: Vec::with_capacity(keep), keep };
         let Some(carriers) = self.question.view.carriers(self.question.model) else { return Vec::new() };
-        let (bounds, cells): (Vec<f64>, Vec<Cell<'a>>) =
-            carriers.cells().map(|(offer, cell)| (measure.least_s(&offer).max(0.0), cell)).unzip();
-        // Bits of numbers that are not negative are in the order of the numbers.
-        let by_bound = bounds.iter().zip(0_usize..).map(|(least_s, at)| Reverse((least_s.to_bits(), at)));
-        let mut queue: BinaryHeap<_> = by_bound.collect();
+        let mut queue = Queue::default();
+        carriers.groups().for_each(|(offer, group)| queue.push(measure.least_s(&offer), Node::Group(group)));
         let mut looks = 0;
-        while let Some(Reverse((least_bits, at))) = queue.pop()
-            && best.may_improve(f64::from_bits(least_bits))
-            && self.look_into(cells[at], measure, &mut best, &mut looks)
-        {}
+        while let Some((least_s, node)) = queue.pop()
+            && best.may_improve(least_s)
+        {
+            match node {
+                Node::Group(group) => {
+                    let cells = group.cells().map(|(offer, cell)| (measure.least_s(&offer), cell));
+                    cells.for_each(|(least_s, cell)| queue.push(least_s, Node::Cell(cell)));
+                }
+                Node::Cell(cell) if self.look_into(cell, measure, &mut best, &mut looks) => {}
+                Node::Cell(_) => break,
+            }
+        }
         best.kept.into_iter().map(|(_, _, found)| found).collect()
     }
 
@@ -83,7 +118,7 @@ impl<'a> Sweep<'a> {
             }
             *looks += 1;
             let Some(candidate) = self.look_up(peer) else { continue };
-            if best.may_improve(measure.least_s(&candidate.offer())) {
+            if best.may_improve(measure.least_there_s(&candidate)) {
                 let (measured_s, found) = measure.weigh(candidate);
                 best.insert(measured_s, (peer != self.question.origin, peer), found);
             }

@@ -1,10 +1,10 @@
 //! Who carries which model, sorted so that a search for the best peer looks at few.
 //!
 //! ```text
-//! model --> cells of (decode rate, prefill rate, queue wait) --> the peers in each, by id
+//! model --> groups by decode rate --> cells by prefill rate and queue wait --> the peers in each, by id
 //! ```
 //!
-//! The best that a cell can offer is at least as good as what any peer in it does: from it follows a lower bound of what any
+//! The best that a group or a cell can offer is at least as good as what any peer in it does: from it follows a lower bound of what any
 //! request costs on any of them. Edges of cells are numbers with few bits, so that no rounding puts a peer outside of its cell.
 //!
 //! Kept with every change of a digest, hence a function of the digests alone: it knows nothing of time, connections and
@@ -37,10 +37,12 @@ fn measured_or(tps: f32, assumed: f32) -> f32 {
     if tps > 0.0 && tps.is_finite() { tps } else { assumed }
 }
 
-/// Which cell a peer's offer of a model falls into: the best decode rate first, then prefill rate, then wait.
+/// The class of a decode rate, the fastest first.
+type DecodeClass = Reverse<u16>;
+
+/// Which cell of its group a peer's offer of a model falls into: the best prefill rate first, then the shortest wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct CellId {
-    decode: Reverse<u16>,
     prefill: Reverse<u16>,
     wait: u16,
 }
@@ -70,7 +72,15 @@ impl Offer {
 /// The serving peers that carry one model.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Carriers {
+    groups: BTreeMap<DecodeClass, Cells>,
+}
+
+/// The peers of one decode class.
+#[derive(Debug, Clone, PartialEq, Default)]
+struct Cells {
     cells: BTreeMap<CellId, BTreeMap<PeerId, ModelLoad>>,
+    /// The shortest wait of any cell.
+    wait: u16,
 }
 
 /// All of them, by model.
@@ -100,21 +110,17 @@ impl Index {
     fn insert(&mut self, digest: &Digest) {
         for model in named_once(digest) {
             let carriers = self.models.entry(model.model).or_default();
-            carriers.cells.entry(CellId::of(model)).or_default().insert(digest.peer, *model);
+            let group = carriers.groups.entry(decode_class(model)).or_default();
+            group.cells.entry(CellId::of(model)).or_default().insert(digest.peer, *model);
+            group.note_wait();
         }
     }
 
     fn remove(&mut self, digest: &Digest) {
         for model in named_once(digest) {
             let Some(carriers) = self.models.get_mut(&model.model) else { continue };
-            let id = CellId::of(model);
-            if let Some(cell) = carriers.cells.get_mut(&id) {
-                cell.remove(&digest.peer);
-                if cell.is_empty() {
-                    carriers.cells.remove(&id);
-                }
-            }
-            if carriers.cells.is_empty() {
+            carriers.remove(digest.peer, model);
+            if carriers.groups.is_empty() {
                 self.models.remove(&model.model);
             }
         }
@@ -122,9 +128,52 @@ impl Index {
 }
 
 impl Carriers {
-    /// Every cell that holds a peer, with the best that it can offer.
-    pub fn cells(&self) -> impl Iterator<Item = (Offer, Cell<'_>)> {
-        self.cells.iter().map(|(id, peers)| (id.best_offer(), Cell { peers }))
+    /// Every group, with the best that it can offer.
+    pub fn groups(&self) -> impl Iterator<Item = (Offer, Group<'_>)> {
+        self.groups.iter().filter_map(|(decode, cells)| {
+            let group = Group { decode: *decode, cells };
+            Some((group.best_offer()?, group))
+        })
+    }
+
+    fn remove(&mut self, peer: PeerId, model: &ModelLoad) {
+        let (decode, id) = (decode_class(model), CellId::of(model));
+        let Some(group) = self.groups.get_mut(&decode) else { return };
+        if let Some(cell) = group.cells.get_mut(&id) {
+            cell.remove(&peer);
+            if cell.is_empty() {
+                group.cells.remove(&id);
+                group.note_wait();
+            }
+        }
+        if group.cells.is_empty() {
+            self.groups.remove(&decode);
+        }
+    }
+}
+
+/// Peers that decode alike.
+#[derive(Debug, Clone, Copy)]
+pub struct Group<'a> {
+    decode: DecodeClass,
+    cells: &'a Cells,
+}
+
+impl<'a> Group<'a> {
+    /// Every cell, with the best that it can offer.
+    pub fn cells(self) -> impl Iterator<Item = (Offer, Cell<'a>)> {
+        self.cells.cells.iter().map(move |(id, peers)| (best_offer(self.decode, *id), Cell { peers }))
+    }
+
+    fn best_offer(self) -> Option<Offer> {
+        let (fastest, _) = self.cells.cells.first_key_value()?;
+        Some(best_offer(self.decode, CellId { wait: self.cells.wait, ..*fastest }))
+    }
+}
+
+impl Cells {
+    fn note_wait(&mut self) {
+        self.wait = self.cells.keys().map(|id| id.wait).min().unwrap_or_default();
     }
 }
 
@@ -144,19 +193,22 @@ impl<'a> Cell<'a> {
 impl CellId {
     fn of(model: &ModelLoad) -> Self {
         Self {
-            decode: Reverse(class(measured_or(model.decode_tps, ASSUMED_DECODE_TPS), DECODE_BITS)),
             prefill: Reverse(class(measured_or(model.prefill_tps, ASSUMED_PREFILL_TPS), PREFILL_BITS)),
             wait: class(model.queue_wait_ms as f32, WAIT_BITS),
         }
     }
+}
 
-    fn best_offer(self) -> Offer {
-        Offer {
-            decode_tps: edge(self.decode.0.saturating_add(1), DECODE_BITS),
-            prefill_tps: edge(self.prefill.0.saturating_add(1), PREFILL_BITS),
-            // A wait of more than 2^24 ms was rounded on its way to a float, perhaps up: a cell further down is safe.
-            wait_s: edge(if self.wait > class(1.6e7, WAIT_BITS) { self.wait - 1 } else { self.wait }, WAIT_BITS) / 1000.0,
-        }
+fn decode_class(model: &ModelLoad) -> DecodeClass {
+    Reverse(class(measured_or(model.decode_tps, ASSUMED_DECODE_TPS), DECODE_BITS))
+}
+
+fn best_offer(decode: DecodeClass, id: CellId) -> Offer {
+    Offer {
+        decode_tps: edge(decode.0.saturating_add(1), DECODE_BITS),
+        prefill_tps: edge(id.prefill.0.saturating_add(1), PREFILL_BITS),
+        // A wait of more than 2^24 ms was rounded on its way to a float, perhaps up: a class further down is safe.
+        wait_s: edge(if id.wait > class(1.6e7, WAIT_BITS) { id.wait - 1 } else { id.wait }, WAIT_BITS) / 1000.0,
     }
 }
 
@@ -205,7 +257,7 @@ mod tests {
 
         #[test]
         fn no_peer_offers_more_than_the_best_of_its_cell(model in any_model()) {
-            let (best, offer) = (CellId::of(&model).best_offer(), Offer::of(&model));
+            let (best, offer) = (best_offer(decode_class(&model), CellId::of(&model)), Offer::of(&model));
             prop_assert!(best.decode_tps >= offer.decode_tps, "{best:?} {offer:?}");
             prop_assert!(best.prefill_tps >= offer.prefill_tps, "{best:?} {offer:?}");
             prop_assert!(best.wait_s <= offer.wait_s, "{best:?} {offer:?}");
@@ -214,8 +266,8 @@ mod tests {
         }
 
         #[test]
-        fn better_cells_come_first(one in any_model(), other in any_model()) {
-            let faster = CellId::of(&one).decode < CellId::of(&other).decode;
+        fn faster_groups_come_first(one in any_model(), other in any_model()) {
+            let faster = decode_class(&one) < decode_class(&other);
             prop_assert!(!faster || Offer::of(&one).decode_tps > Offer::of(&other).decode_tps);
         }
     }

@@ -20,5 +20,5 @@ mod peer;
 mod tests;
 
 pub use beliefs::{Applied, DIGEST_LIFETIME, MAX_PEERS, View};
-pub use carriers::{Carriers, Cell, Offer};
+pub use carriers::{Carriers, Cell, Group, Offer};
 pub use peer::{Link, PeerView};
