@@ -89,7 +89,7 @@ fn unfit(search: &Search<'_>, list: &Shortlist<'_>, most: usize) -> Vec<PeerTerm
 /// A figure that stands for "for ever": a message with one that is not finite would be refused. 30 years.
 const FOREVER_S: f64 = 1e9;
 
-/// Figures as they travel.
+/// Figures as they travel. What the request takes from others counts as a loss, so that they add up to what is compared.
 pub(super) fn fit_terms(peer: PeerId, terms: &Terms) -> PeerTerms {
     let finite = |x: f64| if x.is_finite() { x.min(FOREVER_S) } else { FOREVER_S };
     PeerTerms {
@@ -97,7 +97,7 @@ pub(super) fn fit_terms(peer: PeerId, terms: &Terms) -> PeerTerms {
         unfit: None,
         wait_s: finite(terms.wait_s),
         service_s: finite(terms.service_s),
-        loss_s: finite(terms.loss_s),
+        loss_s: finite(terms.loss_s + terms.slowdown_s),
         leave_probability: finite(terms.leave_probability).clamp(0.0, 1.0),
     }
 }

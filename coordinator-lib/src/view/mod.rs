@@ -15,6 +15,8 @@
 mod anti_entropy;
 mod beliefs;
 mod carriers;
+#[cfg(test)]
+mod index_tests;
 mod peer;
 #[cfg(test)]
 mod tests;

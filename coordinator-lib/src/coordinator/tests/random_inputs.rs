@@ -191,6 +191,13 @@ impl World {
             latest: BTreeMap::new(),
             last: None,
         };
+        for n in 1..=PEERS {
+            let mean_s = 4.0_f64.powi(i32::from(n));
+            let survival = QuantisedSurvival::of(|t_s| (-t_s / mean_s).exp());
+            let rates = (50_000_000, 50_000_000);
+            let known = Digest { survival, up_bytes_per_s: rates.0, down_bytes_per_s: rates.1, ..digest(n, model()) };
+            world.step(&Step::Hear { digest: Box::new(known), is_direct: true });
+        }
         world.coordinator.handle(Now::ZERO, &world.view, Input::Leading { term: Term(0) });
         world.coordinator.handle(Now::ZERO, &world.view, Input::Leading { term: Term(1) });
         world
