@@ -122,7 +122,9 @@ impl Ledger {
     pub(super) fn expire(&mut self, now: Now) {
         let is_old = |known: &Followed| now.saturating_sub(known.heard_at) > REPORT_LIFETIME;
         let old: Vec<RequestId> = self.requests.iter().filter(|(_, known)| is_old(known)).map(|(id, _)| *id).collect();
-        old.into_iter().for_each(|request| self.remove(request));
+        for request in old {
+            self.remove(request);
+        }
     }
 
     /// Everything is to be looked at.

@@ -263,17 +263,13 @@ impl Coordinator {
         let before = self.reservations.forget(request);
         let decided = self.look_at(now, view, request);
         let reservation = decided.as_ref().map_or(before, |decided| decided.reservation);
-        reservation.into_iter().for_each(|reservation| self.reservations.add(reservation));
+        if let Some(reservation) = reservation {
+            self.reservations.add(reservation);
+        }
         let Some(decided) = decided else { return };
         let Some((origin, epoch)) = self.ledger.mark_planned(now, request) else { return };
         self.made.number += 1;
-        let plan = Plan {
-            generation: self.made,
-            request,
-            epoch,
-            action: decided.action,
-            explain: decided.explain,
-        };
+        let plan = Plan { generation: self.made, request, epoch, action: decided.action, explain: decided.explain };
         self.say(Output::Propose { origin, plan });
     }
 

@@ -8,7 +8,7 @@ use super::Coordinator;
 use super::candidate::Candidate;
 use super::fitness::{Question, Room};
 use super::reservations::{Load, Reservation};
-use super::rule::Rule;
+use super::rule::{FOREVER_S, Rule};
 use super::search::{Search, Shortlist, Weighed};
 use crate::Now;
 use crate::cost::Terms;
@@ -86,10 +86,8 @@ fn unfit(search: &Search<'_>, list: &Shortlist<'_>, most: usize) -> Vec<PeerTerm
     named.take(most).collect()
 }
 
-/// A figure that stands for "for ever": a message with one that is not finite would be refused. 30 years.
-const FOREVER_S: f64 = 1e9;
-
 /// Figures as they travel. What the request takes from others counts as a loss, so that they add up to what is compared.
+/// A message with one that is not finite would be refused.
 pub(super) fn fit_terms(peer: PeerId, terms: &Terms) -> PeerTerms {
     let finite = |x: f64| if x.is_finite() { x.min(FOREVER_S) } else { FOREVER_S };
     PeerTerms {

@@ -11,6 +11,9 @@ use crate::policy::overlapped::{OverlappedParameters, Placing, placement_terms};
 use crate::policy::{HazardAwarePolicy, MigrationModel};
 use crate::view::Offer;
 
+/// What the corrected rule takes for the longest of times, in seconds, and what a message says of a longer one: 30 years.
+pub(super) const FOREVER_S: f64 = 1e9;
+
 /// By which rule peers are weighed.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Rule<'p> {
@@ -58,19 +61,14 @@ impl<'p> Rule<'p> {
             Self::Given(_) => offer.wait_s + service_s(&rates_of(offer), &question.work),
             Self::Corrected(_) => {
                 let begins_s = offer.wait_s + f64::from(question.work.prefill_tokens) / offer.prefill_tps;
-                begins_s + question.residual.mean_tokens() / offer.decode_tps
+                (begins_s + question.residual.mean_tokens() / offer.decode_tps).min(FOREVER_S)
             }
         }
     }
 
     /// The same for one peer, whose chance to stay is known: T, and what its departure costs at the least. By the corrected
     /// rule alone, whose losses are dear: notice, restart, the price of the loss, and the context as it is now.
-    pub(super) fn least_there_s(
-        self,
-        question: &Question<'_>,
-        candidate: &Candidate<'_>,
-        takers: &Takers<'_>,
-    ) -> f64 {
+    pub(super) fn least_there_s(self, question: &Question<'_>, candidate: &Candidate<'_>, takers: &Takers<'_>) -> f64 {
         let offer = candidate.offer();
         let Self::Corrected(parameters) = self else { return self.least_s(question, &offer) };
         let begins_s = offer.wait_s + f64::from(question.work.prefill_tokens) / offer.prefill_tps;

@@ -140,7 +140,9 @@ impl<T> Best<T> {
     }
 
     fn insert(&mut self, measured_s: f64, tie: (bool, PeerId), found: T) {
-        let at = self.kept.partition_point(|(known_s, known, _)| known_s.total_cmp(&measured_s).then(known.cmp(&tie)).is_lt());
+        let at = self
+            .kept
+            .partition_point(|(known_s, known, _)| known_s.total_cmp(&measured_s).then(known.cmp(&tie)).is_lt());
         self.kept.insert(at, (measured_s, tie, found));
         self.kept.truncate(self.keep);
     }

@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 
 use core::time::Duration;
 
-use idlewild_protocol::{
-    BootId, DepartureCause, Digest, ModelId, ModelLoad, PeerId, PeerState, QuantisedSurvival,
-};
+use idlewild_protocol::{BootId, DepartureCause, Digest, ModelId, ModelLoad, PeerId, PeerState, QuantisedSurvival};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -36,7 +34,7 @@ fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn load(&(model, speed, wait): &(u8, u8, u16)) -> ModelLoad {
+fn load((model, speed, wait): (u8, u8, u16)) -> ModelLoad {
     ModelLoad {
         model: ModelId([model; 32]),
         loaded: true,
@@ -62,7 +60,7 @@ fn step(view: &mut View, at: u64, step: &Step) {
                 state: if *is_serving { PeerState::Serving } else { PeerState::Busy },
                 age_s: 0,
                 survival: QuantisedSurvival::of(|_| 1.0),
-                models: models.iter().map(load).collect(),
+                models: models.iter().copied().map(load).collect(),
                 up_bytes_per_s: 0,
                 down_bytes_per_s: 0,
                 pairs: Vec::new(),

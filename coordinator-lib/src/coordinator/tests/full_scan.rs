@@ -11,10 +11,10 @@ use proptest::prelude::*;
 
 use super::fleet::{digest, model, request};
 use crate::Now;
-use crate::coordinator::{Coordinator, CoordinatorConfig};
 use crate::coordinator::candidate::Candidate;
 use crate::coordinator::fitness::{Question, Room};
 use crate::coordinator::place::{fit_terms, unfit_terms};
+use crate::coordinator::{Coordinator, CoordinatorConfig};
 use crate::policy::overlapped::{self, Placing};
 use crate::policy::{Fleet, HazardAwarePolicy, MigrationModel, Placement, Policy};
 use crate::view::View;
@@ -32,7 +32,8 @@ fn scan(
     before.reservations.forget(request.request);
     let question = Question::of(now, view, origin, request);
     let in_room = |room: Room| -> Vec<Result<Candidate<'_>, (PeerId, Unfit)>> {
-        let one = |(peer, known)| Candidate::new(&question, &before.reservations, room, peer, known).map_err(|e| (peer, e));
+        let one =
+            |(peer, known)| Candidate::new(&question, &before.reservations, room, peer, known).map_err(|e| (peer, e));
         view.peers().map(one).collect()
     };
     let mut tiers = Room::IN_ORDER.into_iter().map(in_room);

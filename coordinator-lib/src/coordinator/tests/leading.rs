@@ -87,7 +87,9 @@ pub(super) fn tell(leader: &mut Coordinator, now: Now, view: &View, report: Repo
 
 /// Reports at 0, then a tick at the first round.
 pub(super) fn first_round(leader: &mut Coordinator, view: &View, reports: &[Report]) {
-    reports.iter().for_each(|report| tell(leader, ms(0), view, report.clone()));
+    for report in reports {
+        tell(leader, ms(0), view, report.clone());
+    }
     assert_eq!(outputs(leader), [], "before the round");
     leader.handle(FIRST_ROUND, view, Input::Tick);
 }

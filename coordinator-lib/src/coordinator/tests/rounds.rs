@@ -5,7 +5,9 @@ use core::time::Duration;
 use idlewild_protocol::{DepartureCause, Digest, ModelLoad, PeerId, PeerState, PeerTerms, Term};
 
 use super::fleet::{digest, model, ms, peer, request, tell as hear, view_of};
-use super::leading::{FIRST_ROUND, actions, first_round, leader, leader_with, origin, plans, report, running_on, staying, tell};
+use super::leading::{
+    FIRST_ROUND, actions, first_round, leader, leader_with, origin, plans, report, running_on, staying, tell,
+};
 use crate::coordinator::{Action, CoordinatorConfig, Explain, Input, Plan, Report, Stage, Standby, StandbyState, Test};
 use crate::cost::Way;
 use crate::policy::overlapped::{Because, Decision};
@@ -24,8 +26,8 @@ fn one_risky() -> [Digest; 3] {
     [staying(1, STAYS_S), staying(2, LIKELY_TO_LEAVE_S), fast]
 }
 
-fn standby(n: u8, state: StandbyState, lag_tokens: u32) -> Option<Standby> {
-    Some(Standby { peer: peer(n), way: Way::Ids, state, lag_tokens })
+fn standby(n: u8, state: StandbyState, lag_tokens: u32) -> Standby {
+    Standby { peer: peer(n), way: Way::Ids, state, lag_tokens }
 }
 
 /// The action that the first round plans for this report, in a view of these.
@@ -68,7 +70,7 @@ fn a_destination_prepares_for_a_peer_that_is_likely_to_leave() {
 #[test]
 fn a_preparation_that_is_as_it_should_be_is_not_planned_again() {
     let mut leader = leader();
-    let preparing = Report { standby: standby(3, StandbyState::Preparing, 1500), ..report(1, running_on(2)) };
+    let preparing = Report { standby: Some(standby(3, StandbyState::Preparing, 1500)), ..report(1, running_on(2)) };
     first_round(&mut leader, &view_of(&one_risky()), &[preparing]);
     assert_eq!(plans(&mut leader), []);
 }
@@ -76,7 +78,7 @@ fn a_preparation_that_is_as_it_should_be_is_not_planned_again() {
 #[test]
 fn a_request_goes_over_to_the_standby_that_keeps_up() {
     let mut leader = leader();
-    let ready = Report { standby: standby(3, StandbyState::Holding, 5), ..report(1, running_on(2)) };
+    let ready = Report { standby: Some(standby(3, StandbyState::Holding, 5)), ..report(1, running_on(2)) };
     first_round(&mut leader, &view_of(&one_risky()), &[ready]);
     let plan = plans(&mut leader).remove(0);
     assert!(matches!(plan.action, Action::Commit { destination, .. } if destination == peer(3)), "{plan:?}");
@@ -151,16 +153,22 @@ fn a_notice_is_used_to_prepare_and_to_hand_over_to_whoever_is_ready() {
         assert_eq!(decision(&plan).because, Because::Notice);
     };
     check(None, &|action| matches!(action, Action::Prepare { .. }));
-    check(standby(3, StandbyState::Holding, 5), &|action| {
-        matches!(action, Action::Commit { destination, .. } if *destination == peer(3))
-    });
+    check(
+        Some(standby(3, StandbyState::Holding, 5)),
+        &|action| matches!(action, Action::Commit { destination, .. } if *destination == peer(3)),
+    );
 }
 
 #[test]
 fn an_orphan_goes_on_where_most_of_its_context_is() {
     let mut leader = leader();
     let view = view_of(&one_risky());
-    tell(&mut leader, ms(0), &view, Report { standby: standby(1, StandbyState::Paused, 10), ..report(1, Stage::Orphaned) });
+    tell(
+        &mut leader,
+        ms(0),
+        &view,
+        Report { standby: Some(standby(1, StandbyState::Paused, 10)), ..report(1, Stage::Orphaned) },
+    );
     leader.handle(ms(0), &view, Input::Tick);
     let plan = plans(&mut leader).remove(0);
     assert_eq!(plan.action.destination(), Some(peer(1)));
@@ -185,7 +193,7 @@ fn an_owner_who_is_back_counts_as_a_notice() {
 fn a_standby_that_cannot_take_over_any_more_is_released() {
     let mut digests = one_risky();
     digests[2].state = PeerState::Busy;
-    let prepared = Report { standby: standby(3, StandbyState::Holding, 5), ..report(1, running_on(1)) };
+    let prepared = Report { standby: Some(standby(3, StandbyState::Holding, 5)), ..report(1, running_on(1)) };
     check(&digests, prepared, Some(Action::Release { destination: peer(3) }), "its owner is back");
 }
 
