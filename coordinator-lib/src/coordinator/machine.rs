@@ -4,14 +4,14 @@
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 
-use idlewild_protocol::{DepartureCause, PeerId, PlaceReply, PlaceRequest, RequestId, Term};
+use idlewild_protocol::{DepartureCause, PeerId, PeerState, RequestId, Term};
 
-use super::ledger::{Ledger, ReportFault};
+use super::interface::{CoordinatorConfig, Input, Output};
+use super::ledger::Ledger;
 use super::plan::{Generation, Plan};
 use super::report::Report;
 use super::reservations::Reservations;
 use crate::Now;
-use crate::policy::HazardAwarePolicy;
 use crate::view::View;
 
 /// Requests that one call looks at. A round over many is spread over calls, so that answers and beats need not wait.
@@ -26,99 +26,6 @@ const NOTICES_MAX: usize = 4096;
 
 /// How long after an announced departure its peer is not believed to stay: a digest of it would have come by then.
 const NOTICE_LINGERS: Duration = Duration::from_secs(30);
-
-/// How a coordinator decides.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct CoordinatorConfig {
-    /// The rule, with its prices.
-    pub policy: HazardAwarePolicy,
-    /// Time between two looks at a running request.
-    pub check_interval: Duration,
-}
-
-impl Default for CoordinatorConfig {
-    fn default() -> Self {
-        Self { policy: HazardAwarePolicy::default(), check_interval: Duration::from_secs(5) }
-    }
-}
-
-/// What happened. Digests are the [`View`]'s, which every call is given.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Input {
-    /// We lead, by this election.
-    Leading {
-        /// Its number.
-        term: Term,
-    },
-    /// We do not lead, by this election.
-    Following {
-        /// Its number.
-        term: Term,
-    },
-    /// An origin asks where a request should run.
-    Place {
-        /// Who asks.
-        origin: PeerId,
-        /// What.
-        request: PlaceRequest,
-    },
-    /// An origin says how a request of its own is doing.
-    Report {
-        /// Who says it.
-        origin: PeerId,
-        /// What.
-        report: Report,
-    },
-    /// A request has ended.
-    Ended {
-        /// Who says it.
-        origin: PeerId,
-        /// Which.
-        request: RequestId,
-    },
-    /// The view has taken in another digest of the peer, or its departure.
-    PeerChanged {
-        /// Which.
-        peer: PeerId,
-    },
-    /// A peer has said that it will stop.
-    Notice {
-        /// Which.
-        peer: PeerId,
-        /// Why.
-        cause: DepartureCause,
-        /// In how long.
-        notice: Duration,
-    },
-    /// Time has passed.
-    Tick,
-}
-
-/// What is to be done.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Output {
-    /// Answer the origin.
-    Answer {
-        /// Whom.
-        origin: PeerId,
-        /// What.
-        reply: PlaceReply,
-    },
-    /// Propose a plan to the origin.
-    Propose {
-        /// To whom.
-        origin: PeerId,
-        /// What.
-        plan: Plan,
-    },
-    /// The peer said something that it should not have; it was ignored.
-    PeerFault {
-        /// Who.
-        peer: PeerId,
-        /// What.
-        fault: ReportFault,
-    },
-}
 
 /// Answers placements for anybody; while it leads it also follows what runs and proposes plans.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -182,6 +89,11 @@ impl Coordinator {
         self.ledger.len()
     }
 
+    /// Whether what runs on the peer cannot wait for its turn.
+    fn is_going(&self, now: Now, view: &View, peer: PeerId) -> bool {
+        !may_stay(view, peer) || self.notice_of(now, peer).is_some()
+    }
+
     /// Whether `report` is what it goes by of that request.
     #[cfg(test)]
     pub(super) fn follows(&self, report: &Report) -> bool {
@@ -213,7 +125,7 @@ impl Coordinator {
         }
         let (request, worker) = (report.request, report.worker());
         match self.ledger.take_in(now, origin, report) {
-            Ok(true) if worker.is_none_or(|worker| !may_stay(view, worker)) => self.ledger.hurry_one(request),
+            Ok(true) if worker.is_none_or(|worker| self.is_going(now, view, worker)) => self.ledger.hurry_one(request),
             Ok(_) => {}
             Err(fault) => self.say(Output::PeerFault { peer: origin, fault }),
         }
@@ -285,7 +197,7 @@ impl Coordinator {
 fn may_stay(view: &View, peer: PeerId) -> bool {
     let digest = view.peer(peer).map(|known| known.digest.as_ref());
     match digest {
-        Some(Some(digest)) => digest.state == idlewild_protocol::PeerState::Serving,
+        Some(Some(digest)) => digest.state == PeerState::Serving,
         Some(None) => true,
         None => view.departure(peer).is_none(),
     }

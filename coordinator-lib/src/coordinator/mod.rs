@@ -20,6 +20,7 @@
 mod candidate;
 mod decide;
 mod fitness;
+mod interface;
 mod ledger;
 mod machine;
 mod place;
@@ -34,7 +35,8 @@ mod takers;
 #[cfg(test)]
 mod tests;
 
+pub use interface::{CoordinatorConfig, Input, Output};
 pub use ledger::{REPORT_LIFETIME, REQUESTS_MAX, REQUESTS_PER_ORIGIN_MAX, ReportFault};
-pub use machine::{Coordinator, CoordinatorConfig, Input, Output};
+pub use machine::Coordinator;
 pub use plan::{Action, Explain, Generation, Plan, Staleness, Test};
 pub use report::{Report, Stage, Standby, StandbyState};

@@ -160,6 +160,21 @@ fn a_notice_is_used_to_prepare_and_to_hand_over_to_whoever_is_ready() {
 }
 
 #[test]
+fn under_a_notice_every_report_is_looked_at_at_once() {
+    let view = view_of(&one_risky());
+    let mut leader = leader();
+    let notice = Input::Notice { peer: peer(2), cause: DepartureCause::Sleep, notice: Duration::from_secs(4) };
+    tell(&mut leader, ms(0), &view, report(1, running_on(2)));
+    leader.handle(ms(0), &view, notice);
+    leader.handle(ms(0), &view, Input::Tick);
+    assert!(matches!(plans(&mut leader)[..], [Plan { action: Action::Prepare { .. }, .. }]));
+    let ready = Report { sequence: 2, standby: Some(standby(3, StandbyState::Holding, 5)), ..report(1, running_on(2)) };
+    tell(&mut leader, ms(1000), &view, ready);
+    leader.handle(ms(1000), &view, Input::Tick);
+    assert!(matches!(plans(&mut leader)[..], [Plan { action: Action::Commit { .. }, .. }]));
+}
+
+#[test]
 fn an_orphan_goes_on_where_most_of_its_context_is() {
     let mut leader = leader();
     let view = view_of(&one_risky());
