@@ -118,7 +118,6 @@ fn an_orphan_is_placed_with_its_real_context() {
 fn a_queued_request_goes_where_it_is_done_sooner_by_more_than_the_hysteresis() {
     let queued = |wait_ms| report(1, Stage::Queued { worker: peer(1), wait_ms });
     let to_3 = Some(Action::Replace { worker: peer(3), fallback: Some(peer(1)) });
-    // Peer 3 decodes 300 tokens 5 s sooner: all but a wait of 0 is worth the change, and that is too with h = 2 s.
     check(&one_risky(), queued(60_000), to_3, "a minute of queue");
     let alike = [staying(1, STAYS_S), staying(3, STAYS_S)];
     let to_alike = Some(Action::Replace { worker: peer(3), fallback: Some(peer(1)) });
