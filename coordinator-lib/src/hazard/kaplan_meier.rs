@@ -3,6 +3,8 @@
 //! A step curve: what was never seen to happen between two departures has probability 0 there. On thin history it
 //! therefore answers 0 or 1 to most short questions; it is kept as the baseline that `policy.md` section 3 names.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Session, Survival};
 
 /// What is left of survival once an event has been seen: nothing is ever quite impossible.
@@ -12,7 +14,7 @@ const SURVIVAL_FLOOR: f64 = 1e-9;
 const TAIL_RATE_WITHOUT_EVENTS: f64 = 1.0 / 3600.0;
 
 /// A fitted curve: right-continuous steps at the lengths at which sessions ended, exponential beyond the last.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct KaplanMeier {
     /// Distinct lengths of observed sessions in seconds, ascending.
     times_s: Vec<f64>,

@@ -7,11 +7,13 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::session::MIN_SESSION_S;
 use super::{Hazard, KaplanMeier, Session};
 
 /// What is known of one node.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 struct Node {
     /// Sessions that are over.
     over: Vec<Session>,
@@ -59,8 +61,8 @@ impl<'a> NodeHazard<'a> {
 }
 
 /// Sessions of many nodes, fitted lazily: at the first question after something ended.
-#[derive(Debug, Clone)]
-pub struct HazardLog<K> {
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HazardLog<K: Ord> {
     /// Departures from which a node has a curve of its own.
     min_sessions: usize,
     nodes: BTreeMap<K, Node>,
@@ -88,6 +90,26 @@ impl<K: Ord + Clone> HazardLog<K> {
         let Some(known) = self.nodes.get_mut(node) else { return };
         let Some(began_s) = known.began_s.take() else { return };
         known.over.push(Session::ended((now_s - began_s).max(MIN_SESSION_S)));
+    }
+
+    /// Ends the node's live session, if it has one, without a departure: it is censored now.
+    pub fn censor(&mut self, now_s: f64, node: &K) {
+        let Some(known) = self.nodes.get_mut(node) else { return };
+        let Some(began_s) = known.began_s.take() else { return };
+        self.is_stale = true;
+        known.over.push(Session::censored((now_s - began_s).max(MIN_SESSION_S)));
+    }
+
+    /// Forgets the node's live session, if it has one, and with it that it was at risk.
+    pub fn abandon(&mut self, node: &K) {
+        if let Some(known) = self.nodes.get_mut(node) {
+            known.began_s = None;
+        }
+    }
+
+    /// Forgets all of the node; curves stay as they are until the next fit, which this asks for.
+    pub fn forget(&mut self, node: &K) {
+        self.is_stale |= self.nodes.remove(node).is_some();
     }
 
     /// Adds a session that is over, such as one read from a store.

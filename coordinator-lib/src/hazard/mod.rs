@@ -12,15 +12,28 @@
 //! came in a digest. Deliberately absent: causes, covariates and the piecewise-constant model of `policy.md` section 3.
 
 mod digest_curve;
+mod estimator;
+mod frailty;
 mod kaplan_meier;
+mod kaplan_meiers;
 mod log;
+mod pieces;
+pub mod scores;
 mod segment;
 mod session;
 mod survival;
+mod weibull;
+mod weibulls;
 
 pub use digest_curve::{DigestCurve, quantise, quantise_sessions};
+pub use estimator::{Ending, Estimator, Prediction, Sign, Signs, Surroundings};
+pub use frailty::{CAUSES, CauseShares, Frailty, FrailtyParameters};
 pub use kaplan_meier::KaplanMeier;
+pub use kaplan_meiers::KaplanMeiers;
 pub use log::{CurveSource, HazardLog, NodeHazard};
+pub use pieces::PieceCurve;
 pub use segment::Segment;
 pub use session::Session;
 pub use survival::{Hazard, Survival};
+pub use weibull::{Weibull, WeibullPrior};
+pub use weibulls::Weibulls;

@@ -1,10 +1,12 @@
 //! One idle session as the estimators see it.
 
+use serde::{Deserialize, Serialize};
+
 /// The shortest session that counts, in seconds: a length of zero would be at risk at no time.
 pub(super) const MIN_SESSION_S: f64 = 1e-6;
 
 /// How long a peer offered compute, and whether it left of itself.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Session {
     /// Seconds from its beginning to its end, or until now. Lengths that are negative or not finite are ignored.
     pub length_s: f64,

@@ -1,0 +1,58 @@
+//! How well the estimators of departures forecast a record of availability: `hazard_scores FILE...`.
+//!
+//! A file is a table `host,start_s,end_s,censored` (0: both ends seen, 1: still there at the end, 2: there before the
+//! beginning, 3: both); beside `NAME.csv` may lie `NAME.windows.csv` (`x.windows.train.csv` beside `x.train.csv`) with
+//! `host,obs_start_s,obs_end_s,tz_hours`. Prints a table for each file and each of two splits:
+//!
+//! - `later`: all hosts are followed; questions fall in the last 30 % of the time.
+//! - `new`: the hosts of one part are learnt from in the first 70 % of the time, and questions are asked of the other
+//!   hosts, never seen before, in the last 30 %, learning on from these.
+//!
+//! Exits 2 where a file cannot be read.
+
+mod ask;
+mod record;
+mod replay;
+mod table;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use ask::Split;
+use record::Record;
+
+/// A file could not be read, or none was named.
+const UNREADABLE: u8 = 2;
+
+fn main() -> ExitCode {
+    let files: Vec<String> = std::env::args().skip(1).collect();
+    let (mut out, mut problems) = (io::stdout().lock(), io::stderr().lock());
+    if files.is_empty() {
+        let _ = writeln!(problems, "usage: hazard_scores FILE...");
+        return ExitCode::from(UNREADABLE);
+    }
+    let mut unread = 0;
+    for file in &files {
+        match Record::read(file) {
+            Ok(record) => {
+                // A closed pipe on the other side of the output is no failure of the scores.
+                let _ = print(&record, file, &mut out);
+            }
+            Err(why) => {
+                unread += 1;
+                let _ = writeln!(problems, "{file}: cannot be read: {why}");
+            }
+        }
+    }
+    if unread == 0 { ExitCode::SUCCESS } else { ExitCode::from(UNREADABLE) }
+}
+
+fn print(record: &Record, file: &str, out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "{file}: {} sessions of {} hosts", record.sessions.len(), record.hosts.len())?;
+    for split in [Split::Later, Split::New] {
+        let questions = ask::questions(record, split);
+        let scored = replay::all(record, split, &questions);
+        table::print(split, &questions, &scored, out)?;
+    }
+    Ok(())
+}
