@@ -29,12 +29,6 @@ pub(crate) struct Question {
 }
 
 impl Split {
-    /// When questions begin.
-    pub(crate) fn at_s(self, record: &Record) -> f64 {
-        let (first_s, last_s) = record.span_s();
-        first_s + LEARNT * (last_s - first_s)
-    }
-
     /// Whether questions are asked of this host.
     pub(crate) fn asks(self, record: &Record, host: usize) -> bool {
         self == Self::Later || hash(&record.hosts[host]).is_multiple_of(2)
@@ -46,11 +40,20 @@ impl Split {
     }
 }
 
+/// When questions begin.
+pub(crate) fn border_s(record: &Record) -> f64 {
+    let (first_s, last_s) = record.span_s();
+    first_s + LEARNT * (last_s - first_s)
+}
+
 /// Instants that are uniform in the time that hosts were up, as far as the beginning of their session was seen.
 pub(crate) fn questions(record: &Record, split: Split) -> Vec<Question> {
-    let from_s = split.at_s(record);
-    let asked: Vec<&Up> =
-        record.sessions.iter().filter(|up| up.is_start_seen && split.asks(record, up.host) && up.end_s > from_s).collect();
+    let from_s = border_s(record);
+    let asked: Vec<&Up> = record
+        .sessions
+        .iter()
+        .filter(|up| up.is_start_seen && split.asks(record, up.host) && up.end_s > from_s)
+        .collect();
     // A session that crosses the border of the split is told of neither before nor after.
     let asked: Vec<&Up> =
         asked.into_iter().filter(|up| up.start_s >= from_s || split.tells_before(record, up.host)).collect();

@@ -39,6 +39,33 @@ pub(crate) struct Record {
 }
 
 impl Record {
+    /// Spreads what was only seen once every `round_s` seconds over the round before it was seen, each end and each
+    /// beginning by a part of its own that the place in the file decides.
+    ///
+    /// All lengths of such a record are multiples of a round, which a step curve would learn and a clock never shows.
+    pub(crate) fn smear(&mut self, round_s: f64) {
+        let mut draw = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut part_s = || {
+            // xorshift64: the same file gives the same parts.
+            draw ^= draw << 13;
+            draw ^= draw >> 7;
+            draw ^= draw << 17;
+            (draw >> 11) as f64 / (1_u64 << 53) as f64 * round_s
+        };
+        let mut before: Option<Up> = None;
+        for up in &mut self.sessions {
+            let earliest_s =
+                before.filter(|before| before.host == up.host).map_or(f64::NEG_INFINITY, |before| before.end_s);
+            if up.is_end_seen {
+                up.end_s = (up.end_s - part_s()).max(up.start_s);
+            }
+            if up.is_start_seen {
+                up.start_s = (up.start_s - part_s()).max(earliest_s);
+            }
+            before = Some(*up);
+        }
+    }
+
     /// Reads a file, and the windows beside it where there are any.
     pub(crate) fn read(file: &str) -> Result<Self, Unreadable> {
         let mut record = Self { hosts: Vec::new(), ahead_hours: Vec::new(), sessions: Vec::new() };

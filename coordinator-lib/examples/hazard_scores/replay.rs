@@ -4,7 +4,7 @@ use idlewild_coordinator::hazard::scores::Forecast;
 use idlewild_coordinator::hazard::{Ending, Estimator, Frailty, KaplanMeiers, Surroundings, Weibulls};
 use idlewild_protocol::DepartureCause;
 
-use crate::ask::{Question, Split};
+use crate::ask::{Question, Split, border_s};
 use crate::record::{Record, Up};
 
 /// Estimators that keep a history are fitted anew this often, in seconds.
@@ -51,8 +51,9 @@ struct Event {
 
 /// What is told of all sessions, in time order; at the same time ends come before beginnings.
 fn events(record: &Record, split: Split) -> Vec<Event> {
-    let border_s = split.at_s(record);
-    let mut events: Vec<Event> = record.sessions.iter().filter_map(|up| told(record, split, up, border_s)).flatten().collect();
+    let border_s = border_s(record);
+    let mut events: Vec<Event> =
+        record.sessions.iter().filter_map(|up| told(record, split, up, border_s)).flatten().collect();
     events.sort_by(|a, b| a.at_s.total_cmp(&b.at_s).then(is_begin(a).cmp(&is_begin(b))));
     events
 }
@@ -77,7 +78,10 @@ fn told(record: &Record, split: Split, up: &Up, border_s: f64) -> Option<[Event;
 }
 
 fn replay(
-    record: &Record, events: &[Event], questions: &[Question], estimator: &mut dyn Estimator<usize>,
+    record: &Record,
+    events: &[Event],
+    questions: &[Question],
+    estimator: &mut dyn Estimator<usize>,
 ) -> Vec<Forecast> {
     let mut forecasts = Vec::with_capacity(questions.len());
     let (mut next_fit_s, mut events) = (f64::NEG_INFINITY, events.iter().peekable());

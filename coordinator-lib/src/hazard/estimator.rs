@@ -27,8 +27,8 @@ pub trait Estimator<K>: Debug {
     /// Forgets all that is known of one peer alone.
     fn forget(&mut self, peer: &K);
 
-    /// Fits anew what is not fitted as sessions happen; curves stay as they are between two calls. Costs a pass over
-    /// the history in estimators that keep one, and nothing in the others.
+    /// Fits anew what is not fitted as sessions happen, and what that is stays as it is between two calls. Costs a pass
+    /// over the history in estimators that keep one, and over the peers in the others.
     fn refit(&mut self, now_s: f64);
 
     /// The survival of a session of `peer` that is `age_s` seconds old at `now_s`. An age that is no age is 0.
@@ -55,6 +55,15 @@ pub struct Surroundings {
     pub signs: Signs,
     /// When the session is scheduled to end (a sleep timer, the end of a time window), by the clock; none if it is not.
     pub scheduled_end_s: Option<f64>,
+}
+
+impl Surroundings {
+    /// The same without times that are none.
+    pub(super) fn usable(self) -> Self {
+        let finite = |time_s: Option<f64>| time_s.filter(|time_s| time_s.is_finite());
+        let (week_offset_s, scheduled_end_s) = (finite(self.week_offset_s), finite(self.scheduled_end_s));
+        Self { week_offset_s, scheduled_end_s, ..self }
+    }
 }
 
 /// Something a machine can see that bears on how soon it leaves.
@@ -125,7 +134,15 @@ impl Prediction<'_> {
     }
 }
 
+/// The oldest that a session gets, in seconds: three centuries. Hazards are not summed beyond.
+const OLDEST_S: f64 = 1e10;
+
 /// An age to reckon with: 0 for what is none.
 pub(super) fn usable_age_s(age_s: f64) -> f64 {
-    if age_s.is_finite() { age_s.max(0.0) } else { 0.0 }
+    if age_s.is_nan() { 0.0 } else { age_s.clamp(0.0, OLDEST_S) }
+}
+
+/// The age of a session that begins: none where it was not told, or is no age.
+pub(super) fn known_age_s(age_s: Option<f64>) -> Option<f64> {
+    age_s.filter(|age_s| age_s.is_finite()).map(usable_age_s)
 }

@@ -4,14 +4,15 @@ use core::fmt::Debug;
 
 use serde::{Deserialize, Serialize};
 
-use super::estimator::usable_age_s;
-use super::{Ending, Estimator, HazardLog, Prediction, Surroundings, Survival};
+use super::estimator::{known_age_s, usable_age_s};
+use super::{Ending, Estimator, HazardLog, KaplanMeier, Prediction, Surroundings, Survival};
 
 /// Kaplan-Meier curves of many peers, as of the last [`Estimator::refit`].
 ///
 /// Baselines: they know neither time of day nor surroundings. A session whose beginning was not seen is left out, which
 /// biases nothing as long as that is chance. Keeps every session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(bound(serialize = "K: Serialize", deserialize = "K: Deserialize<'de> + Ord"))]
 pub struct KaplanMeiers<K: Ord> {
     log: HazardLog<K>,
 }
@@ -28,12 +29,26 @@ impl<K: Ord + Clone> KaplanMeiers<K> {
     }
 }
 
+/// A curve without the floors of the published policy, under which a session of some days reads as over or endless.
+#[derive(Debug, Clone, Copy)]
+struct AtAnyAge<'a>(&'a KaplanMeier);
+
+impl Survival for AtAnyAge<'_> {
+    fn survival(&self, t_s: f64) -> f64 {
+        self.0.survival(t_s)
+    }
+
+    fn conditional(&self, age_s: f64, t_s: f64) -> f64 {
+        self.0.remaining(age_s, t_s)
+    }
+}
+
 impl<K: Ord + Clone + Debug> Estimator<K> for KaplanMeiers<K> {
     fn begin(&mut self, at_s: f64, peer: &K, age_s: Option<f64>, _surroundings: Surroundings) {
         if !at_s.is_finite() {
             return;
         }
-        if age_s.is_some_and(|age_s| usable_age_s(age_s) == 0.0) {
+        if known_age_s(age_s) == Some(0.0) {
             self.log.join(at_s, peer.clone());
         } else {
             self.log.abandon(peer);
@@ -59,7 +74,7 @@ impl<K: Ord + Clone + Debug> Estimator<K> for KaplanMeiers<K> {
     }
 
     fn predict(&self, now_s: f64, peer: &K, age_s: f64) -> Prediction<'_> {
-        let curve: Box<dyn Survival + '_> = Box::new(self.log.node(now_s, peer).curve);
-        Prediction { curve, age_s: usable_age_s(age_s) }
+        let curve = AtAnyAge(self.log.node(now_s, peer).curve);
+        Prediction { curve: Box::new(curve), age_s: usable_age_s(age_s) }
     }
 }

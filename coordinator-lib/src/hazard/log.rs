@@ -62,11 +62,14 @@ impl<'a> NodeHazard<'a> {
 
 /// Sessions of many nodes, fitted lazily: at the first question after something ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(bound(serialize = "K: Serialize", deserialize = "K: Deserialize<'de> + Ord"))]
 pub struct HazardLog<K: Ord> {
     /// Departures from which a node has a curve of its own.
     min_sessions: usize,
+    #[serde(with = "crate::pairs")]
     nodes: BTreeMap<K, Node>,
     pooled: KaplanMeier,
+    #[serde(with = "crate::pairs")]
     own: BTreeMap<K, KaplanMeier>,
     /// Whether a session has ended since the last fit.
     is_stale: bool,

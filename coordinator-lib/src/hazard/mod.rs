@@ -4,12 +4,15 @@
 //! session that has not ended, or that we ended ourselves, is right-censored: it says "at least this long".
 //!
 //! ```text
-//! Session --> KaplanMeier --quantise--> QuantisedSurvival (in a digest) --> DigestCurve
-//!     \--> HazardLog (many peers: own curve, or the pooled one)
+//! sessions, as they happen --> Estimator --predict--> Prediction --hazard--> costs
+//!                              (Frailty, KaplanMeiers, Weibulls)  \--quantise--> QuantisedSurvival (in a digest)
+//!                                                                                    \--> DigestCurve --> costs
+//! HazardLog, KaplanMeier: the reference's, of which KaplanMeiers is made          scores: how good were they?
 //! ```
 //!
 //! Everything that weighs a departure does so through [`Survival`], and cannot tell an estimate made here from one that
-//! came in a digest. Deliberately absent: causes, covariates and the piecewise-constant model of `policy.md` section 3.
+//! came in a digest. [`Frailty`] is the default; the others are what it is compared with (`docs/hazards.md`).
+//! Deliberately absent: the history itself, which the baselines keep and the default forgets as it learns.
 
 mod digest_curve;
 mod estimator;
@@ -27,7 +30,7 @@ mod weibulls;
 
 pub use digest_curve::{DigestCurve, quantise, quantise_sessions};
 pub use estimator::{Ending, Estimator, Prediction, Sign, Signs, Surroundings};
-pub use frailty::{CAUSES, CauseShares, Frailty, FrailtyParameters};
+pub use frailty::{CAUSES, CauseShares, FleetHazard, Frailty, FrailtyParameters};
 pub use kaplan_meier::KaplanMeier;
 pub use kaplan_meiers::KaplanMeiers;
 pub use log::{CurveSource, HazardLog, NodeHazard};

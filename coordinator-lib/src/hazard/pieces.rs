@@ -88,8 +88,8 @@ impl Survival for PieceCurve {
     /// Exact where S(age) is too small to divide by.
     fn conditional(&self, age_s: f64, t_s: f64) -> f64 {
         let lost = self.cumulative_hazard(age_s + t_s) - self.cumulative_hazard(age_s);
-        // Two infinite ones differ by no number: then the session is over.
-        if lost.is_nan() { 0.0 } else { (-lost).exp().min(1.0) }
+        // Two infinite ones differ by no number: the session is over in no time.
+        if lost.is_nan() { f64::from(u8::from(t_s <= 0.0)) } else { (-lost).exp().min(1.0) }
     }
 
     fn for_each_segment(&self, age_s: f64, horizon_s: f64, visit: &mut dyn FnMut(Segment)) {

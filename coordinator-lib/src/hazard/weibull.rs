@@ -65,7 +65,8 @@ impl WeibullPrior {
     fn log_density(&self, evidence: &Evidence, log_shape: f64) -> f64 {
         let shape = log_shape.exp();
         let off = (log_shape - self.centre.shape.ln()) / self.shape_deviation;
-        evidence.departures * log_shape + shape * evidence.log_lengths_of_departures
+        evidence.departures * log_shape
+            + shape * evidence.log_lengths_of_departures
             + (self.hazard_strength + evidence.departures) * self.hazard(evidence, shape).ln()
             - off * off / 2.0
     }
@@ -127,8 +128,8 @@ impl Survival for Weibull {
     /// Exact where S(age) is too small to divide by.
     fn conditional(&self, age_s: f64, t_s: f64) -> f64 {
         let lost = self.cumulative_hazard(age_s + t_s) - self.cumulative_hazard(age_s);
-        // Two infinite ones differ by no number: then the session is over.
-        if lost.is_nan() { 0.0 } else { (-lost).exp().min(1.0) }
+        // Two infinite ones differ by no number: the session is over in no time.
+        if lost.is_nan() { f64::from(u8::from(t_s <= 0.0)) } else { (-lost).exp().min(1.0) }
     }
 }
 

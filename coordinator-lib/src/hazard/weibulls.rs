@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
-use super::estimator::usable_age_s;
+use super::estimator::{known_age_s, usable_age_s};
 use super::session::MIN_SESSION_S;
 use super::{Ending, Estimator, Prediction, Session, Surroundings, Weibull, WeibullPrior};
 
@@ -44,9 +44,12 @@ impl Node {
 /// A baseline: smooth where Kaplan-Meier has steps, but the hazard of one shape only falls or only rises, and neither
 /// time of day nor surroundings count. A session whose beginning was not seen is left out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(bound(serialize = "K: Serialize", deserialize = "K: Deserialize<'de> + Ord"))]
 pub struct Weibulls<K: Ord> {
+    #[serde(with = "crate::pairs")]
     nodes: BTreeMap<K, Node>,
     fleet: Weibull,
+    #[serde(with = "crate::pairs")]
     own: BTreeMap<K, Weibull>,
     /// Whether a session has ended since the last fit.
     is_stale: bool,
@@ -62,7 +65,7 @@ impl<K: Ord> Default for Weibulls<K> {
 impl<K: Ord + Clone + Debug> Estimator<K> for Weibulls<K> {
     fn begin(&mut self, at_s: f64, peer: &K, age_s: Option<f64>, _surroundings: Surroundings) {
         if at_s.is_finite() {
-            let is_seen = age_s.is_some_and(|age_s| usable_age_s(age_s) == 0.0);
+            let is_seen = known_age_s(age_s) == Some(0.0);
             self.nodes.entry(peer.clone()).or_default().began_s = is_seen.then_some(at_s);
         }
     }
@@ -86,7 +89,8 @@ impl<K: Ord + Clone + Debug> Estimator<K> for Weibulls<K> {
         if !self.is_stale {
             return;
         }
-        let of_each: Vec<(&K, Vec<Session>)> = self.nodes.iter().map(|(peer, node)| (peer, node.sessions(now_s))).collect();
+        let of_each: Vec<(&K, Vec<Session>)> =
+            self.nodes.iter().map(|(peer, node)| (peer, node.sessions(now_s))).collect();
         let all: Vec<Session> = of_each.iter().flat_map(|(_, sessions)| sessions.iter().copied()).collect();
         self.fleet = WeibullPrior::VAGUE.fit(&all);
         let prior =

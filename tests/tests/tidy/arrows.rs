@@ -82,8 +82,9 @@ fn pure_crates_have_no_way_to_act() {
 }
 
 /// The core's modules, and which of the others each may use. `sim`, where there is one, may use all; nothing uses it.
-const CORE: [(&str, &[&str]); 7] = [
+const CORE: [(&str, &[&str]); 8] = [
     ("hazard", &[]),
+    ("length", &[]),
     ("cost", &["hazard"]),
     ("policy", &["hazard", "cost"]),
     ("view", &["hazard", "election"]),

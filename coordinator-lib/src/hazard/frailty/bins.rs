@@ -34,29 +34,45 @@ pub(super) struct Stretch {
     pub(super) from_s: f64,
     pub(super) length_s: f64,
     pub(super) age_bin: usize,
-    /// Hour of the week, 0 for Monday's first; none if the local time is unknown.
-    pub(super) slot: Option<usize>,
+    /// Hour of the week, 0 for Monday's first by the local time, or for the clock's first where that is unknown.
+    pub(super) slot: usize,
+    is_local: bool,
+}
+
+impl Stretch {
+    /// The hour of the week by the local time; none if that is unknown.
+    pub(super) fn local_slot(&self) -> Option<usize> {
+        self.is_local.then_some(self.slot)
+    }
 }
 
 /// Where a walk starts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Start {
     /// How old the session is.
-    pub(super) age_s: f64,
-    /// The local time, in seconds since a Monday, 00:00; none if unknown.
-    pub(super) week_s: Option<f64>,
+    age_s: f64,
+    /// Seconds since a Monday, 00:00, by the local time; by the clock, as if that had begun then, if it is unknown.
+    week_s: f64,
+    is_local: bool,
 }
 
 impl Start {
-    /// The local time of `at_s` where Monday, 00:00 is `week_offset_s` before the clock's zero.
+    /// At `at_s`, where Monday, 00:00 is `week_offset_s` before the clock's zero.
     pub(super) fn new(age_s: f64, at_s: f64, week_offset_s: Option<f64>) -> Self {
-        let week_s = week_offset_s.map(|offset_s| (at_s + offset_s).rem_euclid(WEEK_S)).filter(|s| s.is_finite());
-        Self { age_s, week_s }
+        let offset_s = week_offset_s.filter(|offset_s| offset_s.is_finite());
+        let week_s = (at_s + offset_s.unwrap_or(0.0)).rem_euclid(WEEK_S);
+        Self { age_s, week_s: if week_s.is_finite() { week_s } else { 0.0 }, is_local: offset_s.is_some() }
     }
 
     /// The bin and the slot in which it lies, as a stretch of no length.
     pub(super) fn moment(self) -> Stretch {
-        Stretch { from_s: 0.0, length_s: 0.0, age_bin: age_bin(self.age_s), slot: self.slot(0.0).0 }
+        Stretch {
+            from_s: 0.0,
+            length_s: 0.0,
+            age_bin: age_bin(self.age_s),
+            slot: self.slot(0.0).0,
+            is_local: self.is_local,
+        }
     }
 
     /// Calls `visit` with the stretches of the next `length_s` seconds, in order.
@@ -75,7 +91,7 @@ impl Start {
             let next_bin_s = AGE_EDGES_S.get(age_bin).map_or(f64::INFINITY, |edge_s| edge_s - self.age_s);
             let next_edge_s = more.peek().copied().unwrap_or(f64::INFINITY);
             let to_s = next_bin_s.min(next_slot_s).min(next_edge_s).max(from_s + MIN_STEP_S).min(length_s);
-            visit(Stretch { from_s, length_s: to_s - from_s, age_bin, slot });
+            visit(Stretch { from_s, length_s: to_s - from_s, age_bin, slot, is_local: self.is_local });
             age_bin += usize::from(next_bin_s <= to_s);
             while more.next_if(|&edge_s| edge_s <= to_s).is_some() {}
             from_s = to_s;
@@ -83,11 +99,10 @@ impl Start {
     }
 
     /// The slot `from_s` seconds after the beginning, and how many seconds after the beginning it ends.
-    fn slot(self, from_s: f64) -> (Option<usize>, f64) {
-        let Some(week_s) = self.week_s else { return (None, f64::INFINITY) };
+    fn slot(self, from_s: f64) -> (usize, f64) {
         // A boundary that rounding has put a hair ahead is passed.
-        let hours = ((week_s + from_s + MIN_STEP_S / 2.0) / HOUR_S).floor();
-        (Some(hours as usize % SLOTS), (hours + 1.0) * HOUR_S - week_s)
+        let hours = ((self.week_s + from_s + MIN_STEP_S / 2.0) / HOUR_S).floor();
+        (hours as usize % SLOTS, (hours + 1.0) * HOUR_S - self.week_s)
     }
 }
 
@@ -95,7 +110,7 @@ impl Start {
 mod tests {
     use super::*;
 
-    fn stretches(start: Start, length_s: f64) -> Vec<(f64, f64, usize, Option<usize>)> {
+    fn stretches(start: Start, length_s: f64) -> Vec<(f64, f64, usize, usize)> {
         let mut seen = Vec::new();
         start.walk(length_s, |s| seen.push((s.from_s, s.length_s, s.age_bin, s.slot)));
         seen
@@ -106,19 +121,17 @@ mod tests {
         let start = Start::new(10.0, 1000.0, Some(WEEK_S - 1000.0 - 12.0));
         assert_eq!(
             stretches(start, 30.0),
-            [
-                (0.0, 5.0, 0, Some(167)),
-                (5.0, 7.0, 1, Some(167)),
-                (12.0, 8.0, 1, Some(0)),
-                (20.0, 10.0, 2, Some(0)),
-            ]
+            [(0.0, 5.0, 0, 167), (5.0, 7.0, 1, 167), (12.0, 8.0, 1, 0), (20.0, 10.0, 2, 0)]
         );
     }
 
     #[test]
-    fn without_a_local_time_a_walk_is_cut_at_ages_only() {
-        let start = Start::new(4000.0, 0.0, None);
-        assert_eq!(stretches(start, 5000.0), [(0.0, 3200.0, 9, None), (3200.0, 1800.0, 10, None)]);
+    fn without_a_local_time_hours_are_the_clocks_and_not_the_fleets() {
+        let start = Start::new(4000.0, 7200.0, None);
+        let mut local = Vec::new();
+        start.walk(5000.0, |s| local.push(s.local_slot()));
+        assert_eq!(local, [None; 3]);
+        assert_eq!(stretches(start, 5000.0), [(0.0, 3200.0, 9, 2), (3200.0, 400.0, 10, 2), (3600.0, 1400.0, 10, 3)]);
     }
 
     #[test]
@@ -129,11 +142,19 @@ mod tests {
                     let seen = stretches(Start::new(age_s, at_s, Some(3.7)), length_s);
                     let covered_s: f64 = seen.iter().map(|s| s.1).sum();
                     assert!((covered_s - length_s.min(MOST_WALKED_S)).abs() < 1e-6, "{at_s} {age_s} {length_s}");
-                    assert!(seen.iter().all(|s| s.1 > 0.0 && s.2 < AGE_BINS && s.3.is_some_and(|slot| slot < SLOTS)));
+                    assert!(seen.iter().all(|s| s.1 > 0.0 && s.2 < AGE_BINS && s.3 < SLOTS));
                 }
             }
         }
         assert!(stretches(Start::new(0.0, 0.0, None), f64::NAN).is_empty());
         assert!(stretches(Start::new(0.0, 0.0, None), -5.0).is_empty());
+    }
+
+    #[test]
+    fn a_local_time_that_is_none_is_unknown() {
+        for offset_s in [None, Some(f64::NAN), Some(f64::INFINITY)] {
+            assert_eq!(Start::new(0.0, 5.0, offset_s).moment().local_slot(), None);
+        }
+        assert_eq!(Start::new(0.0, 5.0, Some(7200.0)).moment().local_slot(), Some(2));
     }
 }

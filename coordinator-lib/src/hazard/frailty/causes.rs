@@ -24,6 +24,10 @@ impl CauseCounts {
         self.0[cause as usize] += 1.0;
     }
 
+    pub(super) fn add(&mut self, other: &Self) {
+        self.0.iter_mut().zip(other.0).for_each(|(count, more)| *count += more);
+    }
+
     fn total(&self) -> f64 {
         self.0.iter().sum()
     }

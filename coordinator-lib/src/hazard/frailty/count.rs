@@ -2,24 +2,29 @@
 
 use super::FrailtyParameters;
 use super::bins::Stretch;
-use super::fleet::{Fleet, Seen};
+use super::fleet::{FleetHazard, Seen};
 use super::peer::{Live, Peer};
 use super::site::Burst;
 
 /// Counts the live session of `peer`, which must be `live`, until `now_s`, and its departure then if it `departed`.
 pub(super) fn count(
-    peer: &mut Peer, live: &Live, until: Until, fleet: &mut Fleet, burst: Burst, parameters: &FrailtyParameters,
+    peer: &mut Peer,
+    live: &Live,
+    until: Until,
+    fleet: &mut FleetHazard,
+    burst: Burst,
+    parameters: &FrailtyParameters,
 ) {
-    let factors = peer.factors(live.at_s, parameters);
+    let factors = peer.factors(live.at_s, fleet.scale(), parameters);
     let signs = fleet.of_signs(live.surroundings.signs);
     let uncounted_s = live.uncounted_s(until.now_s);
     let mut last = None;
     live.start().walk(uncounted_s, |stretch| {
-        let rate = fleet.rate(&stretch, signs);
+        let rate = fleet.unscaled_rate(&stretch, signs);
         // As it was expected then: the longer a peer stays, the less is expected of it.
-        let theta = peer.theta(parameters);
+        let theta = peer.theta(fleet.scale(), parameters);
         peer.expect(live.at_s + stretch.from_s, &stretch, rate, parameters);
-        let all = rate * theta * factors.beside(&stretch) * burst.factor(stretch.from_s, parameters);
+        let all = rate * fleet.scale() * theta * factors.beside(&stretch) * burst.factor(stretch.from_s, parameters);
         if let Some((before, expected)) = last.replace((stretch, all * stretch.length_s)) {
             fleet.learn(&seen(live, before, expected, false), parameters);
         }

@@ -26,5 +26,6 @@ mod tally;
 mod tests;
 
 pub use causes::{CAUSES, CauseShares};
+pub use fleet::FleetHazard;
 pub use model::Frailty;
 pub use parameters::FrailtyParameters;

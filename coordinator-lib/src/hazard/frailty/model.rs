@@ -5,15 +5,16 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::super::estimator::usable_age_s;
+use super::super::estimator::{known_age_s, usable_age_s};
 use super::super::{Ending, Estimator, PieceCurve, Prediction, Surroundings};
 use super::FrailtyParameters;
-use super::causes::{CauseCounts, CauseShares};
+use super::causes::CauseShares;
 use super::count::{Until, count};
-use super::fleet::Fleet;
+use super::fleet::FleetHazard;
 use super::outlook::Outlook;
 use super::peer::{Live, Peer};
 use super::site::{Burst, Site};
+use super::tally::Counts;
 
 /// How many sites may be remembered before quiet ones are dropped.
 const MANY_SITES: usize = 4096;
@@ -23,10 +24,11 @@ const MANY_SITES: usize = 4096;
 /// One number per peer and factor, updated in the time that it takes to walk the age bins and hours that passed. The
 /// whole state can be stored and read back; it then answers the same.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(bound(serialize = "K: Serialize", deserialize = "K: Deserialize<'de> + Ord"))]
 pub struct Frailty<K: Ord> {
     parameters: FrailtyParameters,
-    fleet: Fleet,
-    causes: CauseCounts,
+    fleet: FleetHazard,
+    #[serde(with = "crate::pairs")]
     peers: BTreeMap<K, Peer>,
     sites: BTreeMap<u64, Site>,
 }
@@ -40,19 +42,44 @@ impl<K: Ord> Default for Frailty<K> {
 impl<K: Ord> Frailty<K> {
     /// A model that has seen nothing.
     pub fn new(parameters: FrailtyParameters) -> Self {
-        Self {
-            parameters: parameters.usable(),
-            fleet: Fleet::default(),
-            causes: CauseCounts::default(),
-            peers: BTreeMap::new(),
-            sites: BTreeMap::new(),
+        Self::with_fleet(parameters, FleetHazard::default())
+    }
+
+    /// A model that knows a fleet, and none of its peers.
+    pub fn with_fleet(parameters: FrailtyParameters, fleet: FleetHazard) -> Self {
+        Self { parameters: parameters.usable(), fleet, peers: BTreeMap::new(), sites: BTreeMap::new() }
+    }
+
+    /// Learns no more about the fleet.
+    #[cfg(test)]
+    pub(super) fn hold_fleet(&mut self) {
+        self.fleet.hold();
+    }
+
+    /// What has been learnt of all peers together.
+    pub fn fleet(&self) -> &FleetHazard {
+        &self.fleet
+    }
+
+    /// Fits the fleet to a recorded history by `rounds` of EM; `tell` must tell it, from its beginning, each time.
+    ///
+    /// In each round the peers' factors are learnt anew with the fleet's as the last round left them, then the fleet's
+    /// from both. What had been told before counts as the first round. Afterwards the model knows the history once.
+    pub fn fit(&mut self, rounds: usize, mut tell: impl FnMut(&mut Self)) {
+        for _ in 0..rounds {
+            self.peers.clear();
+            self.sites.clear();
+            self.fleet.hold();
+            tell(self);
+            self.fleet.release(&self.parameters);
+            self.rescale();
         }
     }
 
     /// Which part of the hazard of `peer` is due to which cause.
     pub fn causes(&self, peer: &K) -> CauseShares {
         let strength = self.parameters.cause_strength;
-        let fleet = self.causes.shares(&CauseShares::EQUAL, strength);
+        let fleet = self.fleet.causes.shares(&CauseShares::EQUAL, strength);
         self.peers.get(peer).map_or(fleet, |peer| peer.causes.shares(&fleet, strength))
     }
 
@@ -67,7 +94,7 @@ impl<K: Ord> Frailty<K> {
             now_s,
             age_s: usable_age_s(age_s),
             surroundings,
-            peer: known.factors(now_s, &self.parameters),
+            peer: known.factors(now_s, self.fleet.scale(), &self.parameters),
             burst: self.burst(now_s, &surroundings),
         };
         outlook.curve(&self.fleet, &self.parameters)
@@ -76,7 +103,12 @@ impl<K: Ord> Frailty<K> {
     /// How much sooner (above 1) or later than the fleet `peer` is expected to leave at `now_s`.
     pub fn theta(&self, now_s: f64, peer: &K) -> f64 {
         let counted = self.peers.get(peer).map(|peer| peer.counted(now_s, &self.fleet, &self.parameters));
-        counted.unwrap_or_default().factors(now_s, &self.parameters).theta()
+        counted.unwrap_or_default().factors(now_s, self.fleet.scale(), &self.parameters).theta()
+    }
+
+    fn rescale(&mut self) {
+        let counts: Vec<Counts> = self.peers.values().map(Peer::overall).collect();
+        self.fleet.rescale(&counts, &self.parameters);
     }
 
     fn burst(&self, now_s: f64, surroundings: &Surroundings) -> Burst {
@@ -88,7 +120,7 @@ impl<K: Ord> Frailty<K> {
     /// without the burst of its site.
     fn rate(&self, now_s: f64, peer: &Peer, live: &Live) -> f64 {
         let moment = live.start().moment();
-        let factors = peer.factors(now_s, &self.parameters);
+        let factors = peer.factors(now_s, self.fleet.scale(), &self.parameters);
         let signs = self.fleet.of_signs(live.surroundings.signs);
         self.fleet.rate(&moment, signs) * factors.theta() * factors.beside(&moment)
     }
@@ -139,12 +171,12 @@ impl<K: Ord + Clone + Debug> Estimator<K> for Frailty<K> {
             return;
         }
         self.abandon(peer);
-        let age = age_s.map(usable_age_s);
+        let age = known_age_s(age_s);
         let live = Live {
             at_s,
             age_s: age.unwrap_or(self.parameters.unseen_age_s),
             is_age_known: age.is_some(),
-            surroundings,
+            surroundings: surroundings.usable(),
             rate_per_s: 0.0,
         };
         let known = self.peers.get(peer).copied().unwrap_or_default();
@@ -157,7 +189,7 @@ impl<K: Ord + Clone + Debug> Estimator<K> for Frailty<K> {
             return;
         }
         let Some((known, live)) = self.take(at_s, peer, false) else { return };
-        let known = self.put(known, Live { surroundings, ..live });
+        let known = self.put(known, Live { surroundings: surroundings.usable(), ..live });
         self.peers.insert(peer.clone(), known);
     }
 
@@ -174,7 +206,7 @@ impl<K: Ord + Clone + Debug> Estimator<K> for Frailty<K> {
         let Some((mut known, _)) = self.take(at_s, peer, departed && !scheduled) else { return };
         if let Some(cause) = cause {
             known.causes.count(cause);
-            self.causes.count(cause);
+            self.fleet.causes.count(cause);
         }
         self.peers.insert(peer.clone(), known);
     }
@@ -184,7 +216,10 @@ impl<K: Ord + Clone + Debug> Estimator<K> for Frailty<K> {
         self.peers.remove(peer);
     }
 
-    fn refit(&mut self, _now_s: f64) {}
+    /// Sets the scale of the fleet's hazard, which no single session tells; all else is fitted as sessions happen.
+    fn refit(&mut self, _now_s: f64) {
+        self.rescale();
+    }
 
     fn predict(&self, now_s: f64, peer: &K, age_s: f64) -> Prediction<'_> {
         let curve = self.curve(now_s, peer, age_s);

@@ -3,7 +3,7 @@
 use super::super::{PieceCurve, Segment, Surroundings};
 use super::FrailtyParameters;
 use super::bins::{Start, Stretch};
-use super::fleet::Fleet;
+use super::fleet::FleetHazard;
 use super::peer::{PeerFactors, SCHEDULED_S};
 use super::site::Burst;
 
@@ -32,7 +32,7 @@ impl Outlook {
     /// The peer's overall factor is not known but gamma distributed, and staying is news about it. So with x departures
     /// expected until then of a peer like the fleet, survival is (1 + x / expected)^-departures, not e^(-theta x); each
     /// piece loses exactly what this loses over it.
-    pub(super) fn curve(&self, fleet: &Fleet, parameters: &FrailtyParameters) -> PieceCurve {
+    pub(super) fn curve(&self, fleet: &FleetHazard, parameters: &FrailtyParameters) -> PieceCurve {
         let mut curve = PieceCurve::with_capacity(USUAL_PIECES);
         let signs = fleet.of_signs(self.surroundings.signs);
         let start = Start::new(self.age_s, self.now_s, self.surroundings.week_offset_s);
@@ -40,7 +40,8 @@ impl Outlook {
         let mut expected = self.peer.expected;
         start.walk_with_edges(parameters.horizon_s, &edges_s[..used], |stretch| {
             let middle_s = stretch.from_s + stretch.length_s / 2.0;
-            let rate = fleet.rate(&stretch, signs) * self.peer.beside(&stretch) * self.burst.factor(middle_s, parameters);
+            let rate =
+                fleet.rate(&stretch, signs) * self.peer.beside(&stretch) * self.burst.factor(middle_s, parameters);
             let more = rate * stretch.length_s;
             let lost = self.peer.departures * (more / expected).ln_1p();
             expected += more;

@@ -17,7 +17,7 @@ pub struct FrailtyParameters {
     pub peer_strength: f64,
     /// Strength of a peer's own factor for one band of ages, beside its overall one.
     pub peer_band_strength: f64,
-    /// Strength of a peer's own factor for a few hours of the day, beside its overall one.
+    /// Strength of a peer's own factor for four hours of the day beside its overall one, and for one hour beside that.
     pub peer_hours_strength: f64,
     /// Seconds after which what was seen of a peer counts half.
     pub peer_half_life_s: f64,
@@ -45,12 +45,12 @@ impl Default for FrailtyParameters {
     fn default() -> Self {
         Self {
             peer_strength: 2.0,
-            peer_band_strength: 3.0,
+            peer_band_strength: 5.0,
             peer_hours_strength: 3.0,
             peer_half_life_s: 21.0 * 86_400.0,
-            slot_strength: 20.0,
+            slot_strength: 10.0,
             sign_strength: 10.0,
-            age_strength: 1.0,
+            age_strength: 5.0,
             fleet_half_life_s: 120.0 * 86_400.0,
             site_strength: 1.0,
             site_half_life_s: 480.0,

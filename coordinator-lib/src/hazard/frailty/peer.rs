@@ -9,8 +9,8 @@ use super::super::Surroundings;
 use super::FrailtyParameters;
 use super::bins::{Start, Stretch};
 use super::causes::CauseCounts;
-use super::fleet::Fleet;
-use super::tally::Tally;
+use super::fleet::FleetHazard;
+use super::tally::{Counts, Fading};
 
 /// A scheduled departure happens within this of its time, in seconds.
 pub(super) const SCHEDULED_S: f64 = 60.0;
@@ -19,18 +19,45 @@ pub(super) const SCHEDULED_S: f64 = 60.0;
 const BAND_ENDS: [usize; 3] = [5, 9, 13];
 const BANDS: usize = BAND_ENDS.len() + 1;
 
-/// Parts of a day in which a peer has factors of its own.
+/// Parts of a day in which a peer has factors of its own, and in each hour beside them.
 const PARTS: usize = 6;
-const HOURS_OF_PART: usize = 24 / PARTS;
+const HOURS: usize = 24;
 
 /// All that is known of one peer.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct Peer {
-    overall: Tally,
-    bands: [Tally; BANDS],
-    parts: [Tally; PARTS],
+    habits: Habits,
+    /// As of when the habits have faded; none before anything was counted.
+    as_of_s: Option<f64>,
     pub(super) causes: CauseCounts,
     pub(super) live: Option<Live>,
+}
+
+/// When it leaves more often than the fleet's hazard says: overall, by band of ages, by part of the day and by hour.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+struct Habits {
+    overall: Counts,
+    bands: [Counts; BANDS],
+    parts: [Counts; PARTS],
+    hours: [Counts; HOURS],
+}
+
+impl Habits {
+    fn fade(&mut self, left: f64) {
+        let beside = self.bands.iter_mut().chain(&mut self.parts).chain(&mut self.hours);
+        beside.chain([&mut self.overall]).for_each(|counts| counts.fade(left));
+    }
+
+    /// The counts that a stretch belongs to.
+    fn of(&mut self, stretch: &Stretch) -> [&mut Counts; 4] {
+        let hour = hour(stretch);
+        [
+            &mut self.overall,
+            &mut self.bands[band(stretch)],
+            &mut self.parts[hour * PARTS / HOURS],
+            &mut self.hours[hour],
+        ]
+    }
 }
 
 /// A session that goes on.
@@ -63,71 +90,77 @@ impl Live {
     }
 }
 
-fn band(age_bin: usize) -> usize {
-    BAND_ENDS.partition_point(|&end| end <= age_bin)
+fn band(stretch: &Stretch) -> usize {
+    BAND_ENDS.partition_point(|&end| end <= stretch.age_bin)
 }
 
-fn part(slot: usize) -> usize {
-    slot % 24 / HOURS_OF_PART
+fn hour(stretch: &Stretch) -> usize {
+    stretch.slot % HOURS
 }
 
 impl Peer {
-    /// Counts the time of a stretch, in which the fleet's hazard is `rate`.
+    fn fade(&mut self, at_s: f64, fading: Fading) {
+        let as_of_s = self.as_of_s.unwrap_or(at_s);
+        self.habits.fade(fading.left((at_s - as_of_s).max(0.0)));
+        self.as_of_s = Some(as_of_s.max(at_s));
+    }
+
+    /// Counts the time of a stretch, in which the fleet's unscaled hazard is `rate`. Exact: counting it in parts comes to the
+    /// same.
     pub(super) fn expect(&mut self, at_s: f64, stretch: &Stretch, rate: f64, parameters: &FrailtyParameters) {
-        for tally in self.tallies(stretch) {
-            tally.expect(at_s, stretch.length_s, rate, parameters.peer_fading());
+        let fading = parameters.peer_fading();
+        self.fade(at_s + stretch.length_s, fading);
+        for counts in self.habits.of(stretch) {
+            counts.expected += rate * fading.gathered(stretch.length_s);
         }
     }
 
     /// Counts a departure at `at_s`, the end of `stretch`.
     pub(super) fn depart(&mut self, at_s: f64, stretch: &Stretch, parameters: &FrailtyParameters) {
-        for tally in self.tallies(stretch) {
-            tally.depart(at_s, parameters.peer_fading());
+        self.fade(at_s, parameters.peer_fading());
+        for counts in self.habits.of(stretch) {
+            counts.departures += 1.0;
         }
     }
 
-    fn tallies(&mut self, stretch: &Stretch) -> impl Iterator<Item = &mut Tally> {
-        let part = stretch.slot.and_then(|slot| self.parts.get_mut(part(slot)));
-        let band = self.bands.get_mut(band(stretch.age_bin));
-        [Some(&mut self.overall), band, part].into_iter().flatten()
+    /// The mean of its overall factor as of what was counted last.
+    pub(super) fn theta(&self, scale: f64, parameters: &FrailtyParameters) -> f64 {
+        self.habits.overall.factor_beside(scale, parameters.peer_strength)
     }
 
-    /// The mean of its overall factor as of what was counted last.
-    pub(super) fn theta(&self, parameters: &FrailtyParameters) -> f64 {
-        self.overall.factor(parameters.peer_strength)
+    /// All that was counted, as of the last time.
+    pub(super) fn overall(&self) -> Counts {
+        self.habits.overall
     }
 
     /// The same with its live session counted until `now_s`.
-    pub(super) fn counted(&self, now_s: f64, fleet: &Fleet, parameters: &FrailtyParameters) -> Self {
+    pub(super) fn counted(&self, now_s: f64, fleet: &FleetHazard, parameters: &FrailtyParameters) -> Self {
         let mut counted = *self;
         let Some(live) = self.live else { return counted };
         let signs = fleet.of_signs(live.surroundings.signs);
         live.start().walk(live.uncounted_s(now_s), |stretch| {
-            counted.expect(live.at_s + stretch.from_s, &stretch, fleet.rate(&stretch, signs), parameters);
+            counted.expect(live.at_s + stretch.from_s, &stretch, fleet.unscaled_rate(&stretch, signs), parameters);
         });
         counted
     }
 
-    /// Its factors at `now_s`, up to which its live session must have been counted.
-    pub(super) fn factors(&self, now_s: f64, parameters: &FrailtyParameters) -> PeerFactors {
-        let faded = |tally: &Tally| {
-            let mut tally = *tally;
-            tally.fade(now_s, parameters.peer_fading());
-            tally
-        };
-        let overall = faded(&self.overall);
-        let departures = parameters.peer_strength + overall.departures;
-        let expected = parameters.peer_strength + overall.expected;
-        let theta = departures / expected;
-        let beside = |tally: &Tally, strength: f64| {
-            let tally = faded(tally);
-            (strength + tally.departures) / (strength + theta * tally.expected)
-        };
+    /// Its factors at `now_s`, up to which its live session must have been counted, in a fleet of this scale.
+    pub(super) fn factors(&self, now_s: f64, scale: f64, parameters: &FrailtyParameters) -> PeerFactors {
+        let mut faded = *self;
+        faded.fade(now_s, parameters.peer_fading());
+        let Habits { overall, bands, parts, hours } = faded.habits;
+        let all = scale * overall.factor_beside(scale, parameters.peer_strength);
+        let parts = parts.map(|counts| counts.factor_beside(all, parameters.peer_hours_strength));
+        let mut by_hour = [0.0; HOURS];
+        for (hour, (factor, counts)) in by_hour.iter_mut().zip(hours).enumerate() {
+            let part = parts[hour * PARTS / HOURS];
+            *factor = part * counts.factor_beside(all * part, parameters.peer_hours_strength);
+        }
         PeerFactors {
-            departures,
-            expected,
-            bands: self.bands.map(|tally| beside(&tally, parameters.peer_band_strength)),
-            parts: self.parts.map(|tally| beside(&tally, parameters.peer_hours_strength)),
+            departures: parameters.peer_strength + overall.departures,
+            expected: parameters.peer_strength + scale * overall.expected,
+            bands: bands.map(|counts| counts.factor_beside(all, parameters.peer_band_strength)),
+            hours: by_hour,
         }
     }
 }
@@ -140,7 +173,7 @@ pub(super) struct PeerFactors {
     /// and its rate.
     pub(super) expected: f64,
     bands: [f64; BANDS],
-    parts: [f64; PARTS],
+    hours: [f64; HOURS],
 }
 
 impl PeerFactors {
@@ -151,7 +184,6 @@ impl PeerFactors {
 
     /// The factors beside the overall one.
     pub(super) fn beside(&self, stretch: &Stretch) -> f64 {
-        let part = stretch.slot.and_then(|slot| self.parts.get(part(slot))).copied().unwrap_or(1.0);
-        self.bands.get(band(stretch.age_bin)).copied().unwrap_or(1.0) * part
+        self.bands[band(stretch)] * self.hours[hour(stretch)]
     }
 }

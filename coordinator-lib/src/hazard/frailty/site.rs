@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::FrailtyParameters;
-use super::tally::Tally;
+use super::tally::{Counts, Tally};
 
 /// What was seen lately of one site.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -50,18 +50,19 @@ impl Site {
     pub(super) fn burst(&self, now_s: f64, parameters: &FrailtyParameters) -> Burst {
         let mut site = *self;
         site.advance(now_s, parameters);
-        Burst(site.recent)
+        Burst(site.recent.counts)
     }
 }
 
 /// How many more departures than expected a site has seen lately; fades while one looks ahead.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Burst(Tally);
+pub(super) struct Burst(Counts);
 
 impl Burst {
     /// The factor of the site's hazard `ahead_s` seconds after the burst was taken: 1 in the end.
     pub(super) fn factor(&self, ahead_s: f64, parameters: &FrailtyParameters) -> f64 {
-        let left = parameters.site_fading().left(ahead_s);
-        Tally::with(self.0.departures * left, self.0.expected * left).factor(parameters.site_strength)
+        let mut counts = self.0;
+        counts.fade(parameters.site_fading().left(ahead_s));
+        counts.factor(parameters.site_strength)
     }
 }

@@ -49,13 +49,14 @@ pub fn concordance(forecasts: &[Binary]) -> Option<f64> {
     let (mut ranks_of_happened, mut below) = (0.0, 0.0);
     for tied in sorted.chunk_by(|a, b| a.probability == b.probability) {
         let size = tied.len() as f64;
-        let rank = below + (size + 1.0) / 2.0;
+        let rank = below + f64::midpoint(size, 1.0);
         ranks_of_happened += rank * tied.iter().map(Binary::outcome).sum::<f64>();
         below += size;
     }
     let happened: f64 = sorted.iter().map(Binary::outcome).sum();
     let others = sorted.len() as f64 - happened;
-    (happened > 0.0 && others > 0.0).then(|| (ranks_of_happened - happened * (happened + 1.0) / 2.0) / (happened * others))
+    (happened > 0.0 && others > 0.0)
+        .then(|| (ranks_of_happened - happened * (happened + 1.0) / 2.0) / (happened * others))
 }
 
 fn by_probability(forecasts: &[Binary]) -> Vec<Binary> {
