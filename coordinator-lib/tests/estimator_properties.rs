@@ -1,6 +1,6 @@
 //! What must hold of every estimator, whatever it was told and in whichever order.
 
-mod random;
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use idlewild_coordinator::hazard::{
     DigestCurve, Ending, Estimator, Frailty, KaplanMeiers, Prediction, Segment, Sign, Signs, Surroundings, Survival,
@@ -11,7 +11,6 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use proptest::test_runner::Config;
-use random::seconds;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -30,6 +29,11 @@ enum Told {
     End(Ending),
     Forget,
     Refit,
+}
+
+/// Lengths from a millisecond to four days, log-spaced.
+fn seconds() -> impl Strategy<Value = f64> {
+    (-3.0..5.5_f64).prop_map(|exponent| 10.0_f64.powf(exponent))
 }
 
 /// Times as they come, and some that are none.

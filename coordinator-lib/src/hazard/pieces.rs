@@ -1,5 +1,6 @@
 //! A survival curve with piecewise constant hazard, from now on.
 
+use super::segment::{covered_s, read_age_s};
 use super::{Segment, Survival};
 
 /// A stretch of constant hazard, as seconds from when the curve was made.
@@ -93,10 +94,8 @@ impl Survival for PieceCurve {
     }
 
     fn for_each_segment(&self, age_s: f64, horizon_s: f64, visit: &mut dyn FnMut(Segment)) {
-        let age_s = age_s.max(0.0);
-        if !(horizon_s.is_finite() && horizon_s > 0.0) || age_s.is_infinite() {
-            return;
-        }
+        let Some(horizon_s) = covered_s(horizon_s) else { return };
+        let age_s = read_age_s(age_s);
         let (mut index, mut done_s) = (self.at(age_s), 0.0);
         while done_s < horizon_s {
             let next_s = self.pieces.get(index + 1).map_or(f64::INFINITY, |next| next.from_s - age_s);

@@ -20,12 +20,12 @@ pub struct LengthEstimate {
 
 /// What is still to come of an answer, in tokens.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Residual {
+pub struct ResidualTokens {
     /// At each of [`QUANTILES`]: not negative, never falling, at most what `max_tokens` leaves.
     pub quantiles_tokens: [f64; QUANTILES.len()],
 }
 
-impl Residual {
+impl ResidualTokens {
     /// The mean over the quantiles, each a fifth of what may happen.
     pub fn mean_tokens(&self) -> f64 {
         self.quantiles_tokens.iter().sum::<f64>() / QUANTILES.len() as f64
@@ -50,13 +50,13 @@ impl LengthEstimate {
 
     /// What is still to come where `done_tokens` have come, and no more than `max_tokens` will be produced in all (none:
     /// no such limit).
-    pub fn residual(&self, done_tokens: u32, max_tokens: Option<u32>) -> Residual {
+    pub fn residual(&self, done_tokens: u32, max_tokens: Option<u32>) -> ResidualTokens {
         let done = f64::from(done_tokens);
         let room = max_tokens.map_or(f64::INFINITY, |max| f64::from(max.saturating_sub(done_tokens)));
         let left = self.longer_than(done);
         let quantiles_tokens =
             QUANTILES.map(|q| (self.exceeded_by(left * (1.0 - q), 1.0 - q, done) - done).clamp(0.0, room));
-        Residual { quantiles_tokens }
+        ResidualTokens { quantiles_tokens }
     }
 
     /// The length that is exceeded with `probability`; where next to nothing is left beyond `done`, that which a tail

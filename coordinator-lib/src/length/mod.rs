@@ -4,7 +4,7 @@
 //! answers that are over --observe--> LengthHistory: fleet > (model, prompt bucket) > (client, model, prompt bucket)
 //!                                        |  estimate: each level drawn towards the one above it
 //!                                        v
-//! tokens produced, max_tokens ----> LengthEstimate --residual--> Residual (quantiles of what is still to come)
+//! tokens produced, max_tokens ----> LengthEstimate --residual--> ResidualTokens (quantiles of what is still to come)
 //! ```
 //!
 //! What costs want to know is the *residual*: lengths have a heavy tail, so the more tokens have come the more are still
@@ -18,5 +18,5 @@ mod spread;
 #[cfg(test)]
 mod tests;
 
-pub use estimate::{LengthEstimate, QUANTILES, Residual};
+pub use estimate::{LengthEstimate, QUANTILES, ResidualTokens};
 pub use history::{Answer, LengthHistory, MOST_GROUPS};
