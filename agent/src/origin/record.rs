@@ -89,6 +89,7 @@ fn cause_of(how: &Ending) -> Option<DepartureCause> {
         | Ending::Failed(_)
         | Ending::Silent(_)
         | Ending::Faulty(_)
+        | Ending::HandedOver
         | Ending::ClientGone => None,
     }
 }

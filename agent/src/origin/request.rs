@@ -5,7 +5,7 @@ use std::time::Duration;
 use idlewild_coordinator::ownership::{Input, Limits, Output, RequestMachine, RequestSpec};
 use idlewild_protocol::{Epoch, JobInput, JobStart, PeerId};
 use tokio::sync::mpsc;
-use tracing::{Instrument, debug, info, info_span};
+use tracing::{Instrument, debug, info, info_span, warn};
 
 use super::lengths::prompt_tokens;
 use super::outbox::Outbox;
@@ -146,6 +146,16 @@ impl RequestTask {
                     story_grew = true;
                     self.outbox.push(GenerationEvent::Moved { from, at_index });
                 }
+                // Planned moves have no messages yet, so that nobody proposes any and the machine says none of these.
+                Output::StopAfter { .. }
+                | Output::GoOn { .. }
+                | Output::Prepare { .. }
+                | Output::Forward { .. }
+                | Output::Keep { .. }
+                | Output::TakeOver { .. }
+                | Output::Release { .. }
+                | Output::Refused { .. }
+                | Output::Standby { .. } => warn!("a planned move was asked for, and there is nothing to move with"),
             }
         }
         if story_grew {

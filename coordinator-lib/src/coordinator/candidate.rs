@@ -42,7 +42,7 @@ impl<'a> Candidate<'a> {
         let (digest, model) = question.model_on(peer, view)?;
         let reserved = reservations.on(question.now, digest);
         if !room.is_in(model, reserved.tokens, &question.work) {
-            return Err(Unfit::ContextTooLong);
+            return Err(Unfit::ContextTooLong { context_tokens: model.context_tokens });
         }
         let curve = view.curve().ok_or(Unfit::Unreachable)?;
         Ok(Self { peer, digest, model, reserved, curve, digest_age_s: view.digest_age_s(question.now) })

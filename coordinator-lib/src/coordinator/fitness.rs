@@ -74,7 +74,7 @@ impl<'a> Question<'a> {
             return Err(Unfit::NoModel);
         };
         if !Room::Scant.is_in(model, 0, &self.work) {
-            return Err(Unfit::ContextTooLong);
+            return Err(Unfit::ContextTooLong { context_tokens: model.context_tokens });
         }
         if self.excluded.contains(&peer) {
             return Err(Unfit::JustFailed);

@@ -81,7 +81,8 @@ fn unfit(search: &Search<'_>, list: &Shortlist<'_>, most: usize) -> Vec<PeerTerm
     let others = question.view.peers().filter(|(peer, _)| !is_fit(*peer));
     let named = others.map(|(peer, view)| {
         let why = Candidate::new(question, search.reservations, Room::Free, peer, view).err();
-        unfit_terms(peer, why.unwrap_or(Unfit::ContextTooLong))
+        let context_tokens = question.model_on(peer, view).map_or(0, |(_, model)| model.context_tokens);
+        unfit_terms(peer, why.unwrap_or(Unfit::ContextTooLong { context_tokens }))
     });
     named.take(most).collect()
 }

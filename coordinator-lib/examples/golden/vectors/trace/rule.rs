@@ -2,7 +2,7 @@
 
 use idlewild_coordinator::cost::{CostParameters, Work, service_s};
 use idlewild_coordinator::policy::{
-    HazardAwarePolicy, MigrationLimits, MigrationModel, OraclePlacement, Policy, ReactiveFastest, Running,
+    HazardAwarePolicy, MigrationLimits, OraclePlacement, Policy, ReactiveFastest, Running,
 };
 
 use super::node::Node;
@@ -31,8 +31,7 @@ impl Rule {
 
     pub(super) fn hazard_aware(hysteresis_s: f64) -> Self {
         let limits = MigrationLimits { hysteresis_s, ..MigrationLimits::default() };
-        let policy =
-            HazardAwarePolicy { parameters: CostParameters::default(), limits, migration: MigrationModel::Blocking };
+        let policy = HazardAwarePolicy::blocking(CostParameters::default(), limits);
         Self { name: "hazard_aware", policy: Box::new(policy), is_hazard_aware: true, limits }
     }
 
