@@ -25,12 +25,19 @@ const WATCHED: Duration = Duration::from_secs(30);
 /// For twenty agents to start and find each other on a small machine.
 const ALL_FOUND_WITHIN: Duration = Duration::from_secs(90);
 
+/// Sizes of swarms whose processor time is weighed: alone, as everybody begins, and a household.
+const SIZES: [usize; 2] = [1, 3];
+
 /// Sizes of swarms whose gossip is weighed.
 const SWARMS: [usize; 2] = [3, 20];
 
 /// Processor and memory of agents without a model.
 pub(crate) fn run() -> Result<()> {
-    with_swarm(3, |agents| {
+    SIZES.into_iter().try_for_each(run_with)
+}
+
+fn run_with(peers: usize) -> Result<()> {
+    with_swarm(peers, |agents| {
         let before = agents.iter().map(|agent| cpu_time(agent.pid())).collect::<Result<Vec<_>>>()?;
         let start = Instant::now();
         thread::sleep(WATCHED);
@@ -40,8 +47,9 @@ pub(crate) fn run() -> Result<()> {
             share.push(100.0 * used.as_secs_f64() / start.elapsed().as_secs_f64());
             memory.push(resident_bytes(agent.pid())? as f64 / 1e6);
         }
-        line("idle agent of 3, without a model: % of a core", &format!("{share:.2}"), "under 0.5")?;
-        line("idle agent of 3, without a model: MB resident", &format!("{memory:.1}"), "under 60")
+        let what = format!("idle agent of {peers}, without a model");
+        line(&format!("{what}: % of a core"), &format!("{share:.2}"), "under 0.5")?;
+        line(&format!("{what}: MB resident"), &format!("{memory:.1}"), "under 60")
     })
 }
 

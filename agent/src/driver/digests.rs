@@ -147,11 +147,13 @@ impl Digests {
 
     /// With which of `peers` to compare versions now, if a round is due; `random` chooses.
     pub(super) fn round_with(&mut self, now: Duration, peers: &[PeerId], random: u64) -> Option<PeerId> {
-        if now < self.next_round_at || peers.is_empty() {
+        if now < self.next_round_at {
             return None;
         }
+        // Also where there is nobody: a round that stays due would keep the driver awake.
         self.next_round_at = now + ANTI_ENTROPY;
-        let chosen = peers.get((random % peers.len() as u64) as usize).copied()?;
+        let at = random.checked_rem(peers.len() as u64)?;
+        let chosen = peers.get(at as usize).copied()?;
         self.asked_at.retain(|peer, _| peers.contains(peer));
         self.asked_at.insert(chosen, now);
         Some(chosen)
@@ -290,6 +292,16 @@ mod tests {
         assert!(digests.word(ms(0), 100, content()).is_some());
         assert_eq!(digests.word(ms(4999), 100, content()), None);
         assert!(digests.word(ms(5000), 100, content()).is_some());
+    }
+
+    #[test]
+    fn a_peer_that_is_alone_sleeps_between_its_words() {
+        let mut digests = Digests::new(ME, BootId(1));
+        for at in [ms(0), ms(1000), ms(2000), ms(3000), ms(4000)] {
+            digests.word(at, 0, content());
+            digests.round_with(at, &[], 7);
+            assert!(digests.due(0) >= at + ms(1000), "due {:?} at {at:?}", digests.due(0));
+        }
     }
 
     #[test]

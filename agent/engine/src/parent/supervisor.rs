@@ -26,6 +26,7 @@ use super::backoff::{Backoff, WELL_AFTER};
 use super::link::{COMMANDS_MAX, Link, LinkEvent, Place};
 use super::spawner::Spawner;
 use super::streams::{SEQUENCES_MAX, Streams};
+use crate::config::Limits;
 use crate::job::SequenceId;
 use crate::messages::{ChildStats, EngineCommand, EngineEvent};
 use crate::{
@@ -48,6 +49,8 @@ struct Loading {
 
 pub(super) struct Supervisor {
     config: EngineConfig,
+    /// Of the configuration, asked once: to count the cores takes as long as to pass on a token.
+    limits: Limits,
     place: Place,
     spawner: Option<Spawner>,
     link: Option<Link>,
@@ -86,9 +89,11 @@ impl Supervisor {
         stats: watch::Sender<EngineStats>,
         notices: mpsc::Sender<EngineNotice>,
     ) -> Self {
-        let streams = Streams::new(config.limits().context_tokens);
+        let limits = config.limits();
+        let streams = Streams::new(limits.context_tokens);
         Self {
             config,
+            limits,
             place,
             spawner: None,
             link: None,

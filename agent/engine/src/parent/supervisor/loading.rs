@@ -70,7 +70,7 @@ impl Supervisor {
         };
         tracing::info!(pid = link.pid, "the engine started");
         self.link = Some(link);
-        self.send(EngineCommand::Configure { backend: self.config.backend, limits: self.config.limits() });
+        self.send(EngineCommand::Configure { backend: self.config.backend, limits: self.limits });
         Ok(())
     }
 

@@ -29,7 +29,7 @@ impl Supervisor {
             model: self.loaded.clone(),
             running: self.child.running,
             waiting: self.child.waiting + self.queued.len() as u16,
-            slots: self.config.limits().slots,
+            slots: self.limits.slots,
             kv_tokens: self.child.kv_tokens,
             kv_free_tokens: self.child.kv_free_tokens,
             decode_tps: self.child.decode_tps,
