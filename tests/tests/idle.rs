@@ -27,7 +27,7 @@ fn check(peers: usize) -> Verdict {
         let agent = &cluster.0[0];
         let before = cpu_time(agent.pid())?;
         thread::sleep(WATCHED);
-        let share = (cpu_time(agent.pid())? - before).as_secs_f64() / WATCHED.as_secs_f64();
+        let share = cpu_time(agent.pid())?.saturating_sub(before).as_secs_f64() / WATCHED.as_secs_f64();
         ensure!(share <= SHARE_MAX, "{peers} agents: an idle one takes {:.2} % of a core", 100.0 * share);
         Ok(())
     })

@@ -16,7 +16,8 @@ use super::client::Client;
 use super::context::Context;
 use super::failure::{Failure, OrExit};
 use super::join::join_with;
-use super::{Exit, Printer, models, process};
+use super::process::{self, Stopped};
+use super::{Exit, Printer, models};
 use crate::api::wire::{InviteReply, InviteRequest};
 use crate::config::{Layer, Paths, setting};
 use crate::models::{ModelStore, StoredModel};
@@ -80,7 +81,7 @@ pub(super) async fn stop(context: &Context, printer: &mut Printer, args: StopArg
     let dir = directory(context, args.dir);
     let mut stopped = 0;
     for home in homes(&dir) {
-        stopped += u32::from(process::stop(&Paths::under(&home)).await?);
+        stopped += u32::from(process::stop(&Paths::under(&home)).await? != Stopped::NoneRan);
     }
     match stopped {
         0 => printer.note(format!("no agent of a cluster runs in {}", dir.display())),
@@ -150,10 +151,10 @@ async fn start_all(
             join(agents, &paths).await?;
         }
         let takes_work = number > args.busy;
-        let mut child = process::spawn(&paths, &arguments(args, &home, takes_work, agents)?)?;
-        let status = process::wait_until_up(&mut child, &paths).await;
+        let mut started = process::spawn(&paths, &arguments(args, &home, takes_work, agents)?)?;
+        let status = process::wait_until_up(&mut started, &paths).await;
         let listeners = status.as_ref().map_or_else(|_| Vec::new(), |status| status.listeners.clone());
-        agents.0.push(Agent { child, paths: paths.clone(), listeners });
+        agents.0.push(Agent { child: started.child, paths: paths.clone(), listeners });
         let status = status?;
         printer.note(format!("peer {number} of {} runs: {}", args.peers, status.peer));
         reply.peers.push(ClusterPeer {
@@ -292,7 +293,7 @@ impl Agents {
     async fn stop(&mut self) {
         for agent in &mut self.0 {
             // One that has not come as far as its lock, or does not stop, is ended.
-            if !matches!(process::stop(&agent.paths).await, Ok(true)) {
+            if !matches!(process::stop(&agent.paths).await, Ok(Stopped::Ended | Stopped::Killed)) {
                 let _ = agent.child.kill();
             }
             let _ = agent.child.wait();

@@ -55,6 +55,11 @@ impl Exit {
         }
     }
 
+    /// The way to end that has this number.
+    pub(super) fn of_code(code: u8) -> Option<Self> {
+        Self::ALL.into_iter().map(|(exit, _)| exit).find(|exit| exit.code() == code)
+    }
+
     /// The list for `--help`.
     pub fn help() -> String {
         let line = |(exit, meaning): (Self, &str)| format!("  {:>3}  {meaning}\n", exit.code());

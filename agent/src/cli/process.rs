@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use super::Exit;
@@ -11,7 +11,7 @@ use super::client::Client;
 use super::failure::{Failure, OrExit};
 use crate::api::wire::{StatusReply, StopReply};
 use crate::config::Paths;
-use crate::store::DataLock;
+use crate::store::{DataLock, read_running};
 
 /// An agent's API is up within 5 s; a machine that is busy with other things gets more.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
@@ -25,28 +25,49 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// The end of a log that is shown when an agent did not start.
 const LOG_TAIL_BYTES: u64 = 2000;
 
-/// Starts `idlewild` with these arguments (an `up` for these directories) in the background, in a process group of its own (so that Ctrl-C here is
-/// not Ctrl-C there), with its output in the log file.
-pub(super) fn spawn<A: AsRef<OsStr>>(paths: &Paths, arguments: &[A]) -> Result<Child, Failure> {
+/// An agent that was started in the background.
+#[derive(Debug)]
+pub(super) struct Started {
+    pub(super) child: Child,
+    /// Bytes of the log that were there before: what earlier agents said.
+    log_before: u64,
+}
+
+/// How an agent was stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stopped {
+    /// None ran.
+    NoneRan,
+    /// It said goodbye and ended.
+    Ended,
+    /// It did not answer and was killed.
+    Killed,
+}
+
+/// Starts `idlewild` with these arguments (an `up` for these directories) in the background, in a process group of its own
+/// (so that Ctrl-C here is not Ctrl-C there), with its output in the log file.
+pub(super) fn spawn<A: AsRef<OsStr>>(paths: &Paths, arguments: &[A]) -> Result<Started, Failure> {
     let log = OpenOptions::new().create(true).append(true).open(paths.log_file()).or_exit(Exit::State)?;
+    let log_before = log.metadata().or_exit(Exit::State)?.len();
     let program = std::env::current_exe().or_exit(Exit::Failed)?;
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(log.try_clone().or_exit(Exit::State)?).stderr(log);
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
-    command.spawn().or_exit(Exit::Failed)
+    let child = command.spawn().or_exit(Exit::Failed)?;
+    Ok(Started { child, log_before })
 }
 
-/// Waits until the agent answers. If its process ends first, its own last words are the reason.
-pub(super) async fn wait_until_up(child: &mut Child, paths: &Paths) -> Result<StatusReply, Failure> {
+/// Waits until this agent answers, and no other of the same directories. If its process ends first, it ends this one with
+/// its own code, and its own last words are the reason.
+pub(super) async fn wait_until_up(started: &mut Started, paths: &Paths) -> Result<StatusReply, Failure> {
     let deadline = Instant::now() + START_TIMEOUT;
     loop {
-        if let Some(status) = child.try_wait().or_exit(Exit::Failed)? {
-            let words = log_tail(paths);
-            return Err(Failure::words(Exit::Failed, format!("the agent did not start ({status})\n{words}"))
-                .hint(format!("its log is {}", paths.log_file().display())));
+        if let Some(status) = started.child.try_wait().or_exit(Exit::Failed)? {
+            return Err(did_not_start(status, &last_words(paths, started.log_before), paths));
         }
-        if let Some(status) = answer(paths).await {
+        let is_ours = read_running(paths).is_some_and(|running| running.pid == started.child.id());
+        if is_ours && let Some(status) = answer(paths).await {
             return Ok(status);
         }
         if Instant::now() >= deadline {
@@ -62,31 +83,40 @@ pub(super) async fn answer(paths: &Paths) -> Option<StatusReply> {
     Client::new(paths).ok()?.get("/idlewild/v1/status").await.ok()
 }
 
-/// Stops the agent of these directories and waits until its directory is free. Gives whether one ran.
-pub(super) async fn stop(paths: &Paths) -> Result<bool, Failure> {
+fn did_not_start(status: ExitStatus, words: &str, paths: &Paths) -> Failure {
+    let exit = status.code().and_then(|code| Exit::of_code(u8::try_from(code).ok()?)).unwrap_or(Exit::Failed);
+    let why = if words.is_empty() { format!(" ({status})") } else { format!(":\n{words}") };
+    Failure::words(exit, format!("the agent did not start{why}"))
+        .hint(format!("its log is {}", paths.log_file().display()))
+}
+
+/// Stops the agent of these directories and waits until it no longer holds them. One that is started meanwhile is left
+/// alone.
+pub(super) async fn stop(paths: &Paths) -> Result<Stopped, Failure> {
     if !DataLock::is_held(paths) {
-        return Ok(false);
+        return Ok(Stopped::NoneRan);
     }
+    let holder = DataLock::holder(paths);
     let asked = match Client::new(paths) {
         Ok(client) => client.post::<StopReply>("/idlewild/v1/stop", &serde_json::json!({})).await.is_ok(),
         Err(_) => false,
     };
     if !asked {
-        signal(paths, Signal::Terminate);
+        signal(paths, holder, Signal::Terminate);
     }
-    if is_free_within(paths, STOP_TIMEOUT).await {
-        return Ok(true);
+    if lets_go_within(paths, holder, STOP_TIMEOUT).await {
+        return Ok(Stopped::Ended);
     }
-    signal(paths, Signal::Kill);
-    if is_free_within(paths, STOP_TIMEOUT).await {
-        return Ok(true);
+    signal(paths, holder, Signal::Kill);
+    if lets_go_within(paths, holder, STOP_TIMEOUT).await {
+        return Ok(Stopped::Killed);
     }
     Err(Failure::words(Exit::Failed, "the agent does not stop").hint("it may wait for a disk; look at its process"))
 }
 
-async fn is_free_within(paths: &Paths, time: Duration) -> bool {
+async fn lets_go_within(paths: &Paths, holder: Option<u32>, time: Duration) -> bool {
     let deadline = Instant::now() + time;
-    while DataLock::is_held(paths) {
+    while DataLock::is_held(paths) && DataLock::holder(paths) == holder {
         if Instant::now() >= deadline {
             return false;
         }
@@ -101,10 +131,11 @@ enum Signal {
     Kill,
 }
 
-/// Signals whoever holds the data directory: it wrote its pid into the lock that it still holds.
+/// Signals `holder` if it still holds the data directory: it wrote its pid into the lock.
 #[cfg(unix)]
-fn signal(paths: &Paths, signal: Signal) {
-    let pid = DataLock::holder(paths).and_then(|pid| rustix::process::Pid::from_raw(pid.cast_signed()));
+fn signal(paths: &Paths, holder: Option<u32>, signal: Signal) {
+    let holding = holder.filter(|_| DataLock::holder(paths) == holder);
+    let pid = holding.and_then(|pid| rustix::process::Pid::from_raw(pid.cast_signed()));
     let signal = match signal {
         Signal::Terminate => rustix::process::Signal::TERM,
         Signal::Kill => rustix::process::Signal::KILL,
@@ -116,16 +147,20 @@ fn signal(paths: &Paths, signal: Signal) {
 }
 
 #[cfg(not(unix))]
-fn signal(_paths: &Paths, _signal: Signal) {}
+fn signal(_paths: &Paths, _holder: Option<u32>, _signal: Signal) {}
 
-fn log_tail(paths: &Paths) -> String {
+/// What was logged after the first `before` bytes: from the error on, or all of it where there is none.
+fn last_words(paths: &Paths, before: u64) -> String {
     let read = || -> std::io::Result<String> {
         let mut file = File::open(paths.log_file())?;
         let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(LOG_TAIL_BYTES)))?;
+        file.seek(SeekFrom::Start(before.max(length.saturating_sub(LOG_TAIL_BYTES))))?;
         let mut bytes = Vec::new();
         file.take(LOG_TAIL_BYTES).read_to_end(&mut bytes)?;
-        Ok(String::from_utf8_lossy(&bytes).trim_end().to_owned())
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
     };
-    read().unwrap_or_default()
+    let words = read().unwrap_or_default();
+    let is_error = |line: &&str| line.starts_with("error: ");
+    let from = words.lines().position(|line| is_error(&line)).unwrap_or_default();
+    words.lines().skip(from).collect::<Vec<_>>().join("\n")
 }

@@ -3,7 +3,8 @@
 use super::args::UpArgs;
 use super::context::Context;
 use super::failure::{Failure, OrExit};
-use super::{Exit, Printer, process};
+use super::process::{self, Stopped};
+use super::{Exit, Printer};
 use crate::config::{Layer, setting};
 use crate::driver::{EnginePlace, Launch, RunError, run, start_logging};
 
@@ -49,18 +50,20 @@ fn exit_of(error: &RunError) -> Exit {
 /// Starts the same command without `--detach` in the background, and returns once it answers.
 async fn detach(context: &Context, printer: &mut Printer) -> Result<Exit, Failure> {
     let arguments: Vec<_> = std::env::args_os().skip(1).filter(|arg| arg != "--detach").collect();
-    let mut child = process::spawn(&context.paths, &arguments)?;
-    let status = process::wait_until_up(&mut child, &context.paths).await?;
+    let mut started = process::spawn(&context.paths, &arguments)?;
+    let status = process::wait_until_up(&mut started, &context.paths).await?;
     printer.line(format!("http://{}/v1", status.api))?;
-    printer.note(format!("the agent runs (pid {}); `idlewild down` stops it", child.id()));
+    printer.note(format!("the agent runs (pid {}); `idlewild down` stops it", started.child.id()));
     Ok(Exit::Fine)
 }
 
 pub(super) async fn down(context: &Context, printer: &mut Printer) -> Result<Exit, Failure> {
-    if process::stop(&context.paths).await? {
-        printer.note("the agent has stopped");
-        Ok(Exit::Fine)
-    } else {
-        Err(Failure::words(Exit::NoAgent, "no agent is running"))
+    match process::stop(&context.paths).await? {
+        Stopped::NoneRan => return Err(Failure::words(Exit::NoAgent, "no agent is running")),
+        Stopped::Ended => printer.note("the agent has stopped"),
+        Stopped::Killed => {
+            printer.warning("the agent did not answer and was killed; others notice within seconds, nothing is lost");
+        }
     }
+    Ok(Exit::Fine)
 }

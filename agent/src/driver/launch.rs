@@ -22,10 +22,11 @@ use super::digests::Digests;
 use super::event_loop::{Driver, Inbox, Published};
 use super::links::Links;
 use super::presence::start_writer;
+use super::survival::Prior;
 use super::tickets::Tickets;
 use super::{Clock, RunError};
 use crate::api::{self, Api, ApiKey, Hosts};
-use crate::config::{Backend, Config, Paths};
+use crate::config::{Backend, Config, OwnerChoice, Paths};
 use crate::models::ModelStore;
 use crate::origin::{Origins, Placer, Records, Shell, Submission, Workers};
 use crate::owner::{OwnerSource, SessionLog, SessionTracker, owner_source};
@@ -205,6 +206,13 @@ fn start_engine(launch: &Launch) -> Result<(Engine, mpsc::Receiver<EngineNotice>
     Ok((engine, notices, guess))
 }
 
+fn prior(launch: &Launch) -> Prior {
+    match launch.config.owner.source {
+        OwnerChoice::AlwaysIdle => Prior::Unused,
+        OwnerChoice::Unattended | OwnerChoice::Scripted => Prior::Used,
+    }
+}
+
 /// An agent that is ready to run.
 pub(super) struct Assembled {
     pub(super) driver: Driver,
@@ -237,7 +245,7 @@ pub(super) async fn assemble(
     let workers = Workers::new(worker.clone(), swarm.clone(), departures.clone());
     let shell = Shell::new((me, clock), placer, workers, served.records.clone(), served.catalogue, stop.clone());
     let origins = tokio::spawn(shell.dispatch(served.submissions));
-    let (notes, estimates, writer) = start_writer(SessionLog::new(store.clone(), boot), store.clone());
+    let (notes, estimates, writer) = start_writer(SessionLog::new(store.clone(), boot), store.clone(), prior(launch));
     let (probes, probed) = mpsc::channel(PROBES);
     let DeskBack { asks, catalogue, ready } = served.desk;
     let inbox = Inbox {

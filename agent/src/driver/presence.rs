@@ -7,7 +7,7 @@ use tokio::sync::{mpsc, watch};
 use tracing::{info, warn};
 
 use super::Driver;
-use super::survival::OwnSurvival;
+use super::survival::{OwnSurvival, Prior};
 use crate::owner::{OwnerReport, SessionChange, SessionInput, SessionLog};
 use crate::store::{Store, StoreError};
 use crate::worker::Gate;
@@ -28,18 +28,19 @@ pub(super) enum Note {
 pub(super) fn start_writer(
     mut log: SessionLog,
     store: Store,
+    prior: Prior,
 ) -> (mpsc::Sender<Note>, watch::Receiver<OwnSurvival>, tokio::task::JoinHandle<()>) {
     let (notes, mut incoming) = mpsc::channel(NOTES);
-    let (estimate, estimates) = watch::channel(OwnSurvival::fit(&[]));
+    let (estimate, estimates) = watch::channel(OwnSurvival::fit(prior, &[]));
     let task = tokio::spawn(async move {
-        refit(&store, &estimate).await;
+        refit(&store, prior, &estimate).await;
         while let Some(note) = incoming.recv().await {
             match note {
                 Note::Beat(age) => log.beat(age).await,
                 Note::Change(change) => {
                     log.record(change).await;
                     if matches!(change, SessionChange::Ended { .. }) {
-                        refit(&store, &estimate).await;
+                        refit(&store, prior, &estimate).await;
                     }
                 }
             }
@@ -48,10 +49,10 @@ pub(super) fn start_writer(
     (notes, estimates, task)
 }
 
-async fn refit(store: &Store, estimate: &watch::Sender<OwnSurvival>) {
+async fn refit(store: &Store, prior: Prior, estimate: &watch::Sender<OwnSurvival>) {
     let sessions: Result<_, StoreError> = store.sessions().await;
     match sessions {
-        Ok(sessions) => drop(estimate.send_replace(OwnSurvival::fit(&sessions))),
+        Ok(sessions) => drop(estimate.send_replace(OwnSurvival::fit(prior, &sessions))),
         Err(error) => warn!(%error, "past sessions cannot be read; the estimate stays as it is"),
     }
 }

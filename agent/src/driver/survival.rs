@@ -14,12 +14,30 @@ const PRIOR_SESSIONS: f64 = 5.0;
 /// Of the prior: below 1, so that who has been away for long stays away for long.
 const PRIOR_SHAPE: f64 = 0.7;
 
-/// Of the prior, in seconds: 63 % of sessions are shorter. A lunch, a meeting, an evening elsewhere.
-const PRIOR_SCALE_S: f64 = 3600.0;
+/// What is believed before anything is on record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Prior {
+    /// Somebody uses this machine.
+    Used,
+    /// Nobody does, as its owner says.
+    Unused,
+}
+
+impl Prior {
+    /// Of the Weibull curve, in seconds: 63 % of sessions are shorter. A lunch, a meeting, an evening elsewhere; or from
+    /// one update of the system to the next.
+    fn scale_s(self) -> f64 {
+        match self {
+            Self::Used => 3600.0,
+            Self::Unused => 30.0 * 86_400.0,
+        }
+    }
+}
 
 /// The estimate of one peer.
 #[derive(Debug)]
 pub(super) struct OwnSurvival {
+    prior: Prior,
     record: KaplanMeier,
     /// Sessions whose end was seen.
     sessions: u64,
@@ -27,11 +45,11 @@ pub(super) struct OwnSurvival {
 
 impl OwnSurvival {
     /// From all sessions on record; one that still lasts counts as lasting at least so long.
-    pub(super) fn fit(records: &[SessionRecord]) -> Self {
+    pub(super) fn fit(prior: Prior, records: &[SessionRecord]) -> Self {
         let sessions: Vec<Session> =
             records.iter().map(|r| Session { length_s: r.length_s, observed: r.is_observed() }).collect();
         let ended = records.iter().filter(|record| record.is_observed()).count();
-        Self { record: KaplanMeier::fit(&sessions), sessions: ended as u64 }
+        Self { prior, record: KaplanMeier::fit(&sessions), sessions: ended as u64 }
     }
 
     /// Sessions that it is made of.
@@ -48,7 +66,7 @@ impl OwnSurvival {
 impl Survival for OwnSurvival {
     fn survival(&self, t_s: f64) -> f64 {
         let weight = self.sessions as f64 / (self.sessions as f64 + PRIOR_SESSIONS);
-        let prior = (-(t_s.max(0.0) / PRIOR_SCALE_S).powf(PRIOR_SHAPE)).exp();
+        let prior = (-(t_s.max(0.0) / self.prior.scale_s()).powf(PRIOR_SHAPE)).exp();
         weight * self.record.survival(t_s) + (1.0 - weight) * prior
     }
 }
@@ -65,15 +83,24 @@ mod tests {
 
     #[test]
     fn a_new_peer_claims_no_certainty() {
-        let survival = OwnSurvival::fit(&[]);
+        let survival = OwnSurvival::fit(Prior::Used, &[]);
         assert!((0.9..0.99).contains(&survival.conditional(0.0, 120.0)), "{}", survival.conditional(0.0, 120.0));
         assert!((0.02..0.2).contains(&survival.conditional(0.0, 4.0 * 3600.0)));
         assert!(survival.conditional(3600.0, 600.0) > survival.conditional(0.0, 600.0));
     }
 
     #[test]
+    fn a_machine_that_nobody_uses_is_expected_to_stay() {
+        let unused = OwnSurvival::fit(Prior::Unused, &[]);
+        assert!(unused.conditional(0.0, 60.0) > 0.999);
+        assert!(unused.conditional(0.0, 3600.0) > 0.98);
+        let left = OwnSurvival::fit(Prior::Unused, &vec![ended(60.0); 95]);
+        assert!(left.conditional(0.0, 61.0) < 0.06, "what happened counts, whatever was said");
+    }
+
+    #[test]
     fn many_recorded_sessions_outweigh_the_prior() {
-        let short = OwnSurvival::fit(&vec![ended(60.0); 95]);
+        let short = OwnSurvival::fit(Prior::Used, &vec![ended(60.0); 95]);
         assert!(short.conditional(0.0, 59.0) > 0.95);
         assert!(short.conditional(0.0, 61.0) < 0.06);
         assert_eq!(short.sessions(), 95);
@@ -81,7 +108,7 @@ mod tests {
 
     #[test]
     fn survival_starts_at_one_and_never_rises() {
-        let survival = OwnSurvival::fit(&[ended(10.0), ended(1000.0)]);
+        let survival = OwnSurvival::fit(Prior::Used, &[ended(10.0), ended(1000.0)]);
         let curve: Vec<f64> = (0..2000).map(|t_s| survival.survival(f64::from(t_s))).collect();
         assert_eq!(curve[0], 1.0);
         assert!(curve.is_sorted_by(|a, b| a >= b));

@@ -97,5 +97,30 @@ fn a_detached_agent_answers_when_its_command_returns() {
     home.run(&["down"]).check(exit::FINE, &["the agent has stopped"]);
     home.run(&["status"]).check(exit::NO_AGENT, &[]);
     let failed = home.run(&[&QUIETLY[..], &["--detach", "--api-address", "192.0.2.1"]].concat());
-    failed.check(exit::FAILED, &["the agent did not start", "192.0.2.1", "hint: its log is "]);
+    failed.check(exit::USAGE, &["the agent did not start:\nerror: ", "192.0.2.1", "hint: its log is "]);
+    assert!(!failed.err.contains("goodbye"), "words of an earlier agent: {}", failed.err);
+}
+
+#[test]
+fn a_second_detached_agent_of_one_home_fails_and_leaves_the_first() {
+    let home = Home::new();
+    home.run(&[&QUIETLY[..], &["--detach"]].concat()).check(exit::FINE, &[]);
+    let pid = std::fs::read_to_string(home.path("home/state/agent.json")).unwrap();
+    for _ in 0..5 {
+        let second = home.run(&[&QUIETLY[..], &["--detach"]].concat());
+        second.check(exit::STATE, &["the agent did not start", "another idlewild process"]);
+    }
+    assert_eq!(std::fs::read_to_string(home.path("home/state/agent.json")).unwrap(), pid);
+    home.run(&["down"]).check(exit::FINE, &[]);
+}
+
+#[test]
+fn down_stops_the_agent_that_it_found_and_no_later_one() {
+    let home = Home::new();
+    let first = home.up(&[]);
+    let mut down = home.command(&["down"]).stderr(Stdio::null()).spawn().unwrap();
+    first.wait();
+    let second = home.up(&[]);
+    assert_eq!(down.wait().unwrap().code(), Some(exit::FINE));
+    second.until("there still", |_| true);
 }
