@@ -7,10 +7,12 @@ use idlewild_coordinator::cost::{
 };
 use idlewild_coordinator::hazard::{Hazard, KaplanMeier, Session, Survival};
 use idlewild_coordinator::policy::{
-    Assessment, Fleet, FleetPeer, HazardAwarePolicy, MigrationLimits, MoveDecision, OraclePlacement, Policy, Running,
+    Assessment, Fleet, FleetPeer, HazardAwarePolicy, LoadAware, MigrationLimits, MoveDecision, OraclePlacement, Policy,
+    ReactiveFastest, Running,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
+use proptest::sample::select;
 use random::{seconds, sessions};
 
 fn rates() -> impl Strategy<Value = PeerRates> {
@@ -57,6 +59,50 @@ fn fleet_of<'a>(peers: &[RandomPeer], curves: &'a [KaplanMeier]) -> Fleet<'a, us
     Fleet::new(named.collect())
 }
 
+/// What a broken measurement may say.
+fn odd() -> impl Strategy<Value = f64> {
+    let never = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, 0.0, 1e-320, 1e-300, 1e300];
+    prop_oneof![2 => 0.001..1000.0_f64, 1 => select(never.to_vec())]
+}
+
+fn odd_rates() -> impl Strategy<Value = PeerRates> {
+    (odd(), odd(), odd(), odd(), any::<u32>()).prop_map(
+        |(decode_tps, prefill_tps, bandwidth_bps, kv_bytes_per_token, room_tokens)| PeerRates {
+            decode_tps,
+            prefill_tps,
+            bandwidth_bps,
+            kv_bytes_per_token,
+            room_tokens,
+        },
+    )
+}
+
+fn odd_peers() -> impl Strategy<Value = Vec<RandomPeer>> {
+    let peer = (odd_rates(), sessions(), odd(), odd());
+    vec(peer.prop_map(|(rates, sessions, load_s, age_s)| RandomPeer { rates, sessions, load_s, age_s }), 0..6)
+}
+
+/// Every rule that places by a comparison.
+fn policies() -> Vec<Box<dyn Policy<usize>>> {
+    vec![
+        Box::new(HazardAwarePolicy::blocking(CostParameters::default(), MigrationLimits::default())),
+        Box::new(HazardAwarePolicy::default()),
+        Box::new(ReactiveFastest::default()),
+        Box::new(LoadAware::default()),
+        Box::new(OraclePlacement::default()),
+    ]
+}
+
+/// A curve that breaks its contract.
+#[derive(Debug)]
+struct NoNumber;
+
+impl Survival for NoNumber {
+    fn survival(&self, _: f64) -> f64 {
+        f64::NAN
+    }
+}
+
 /// A curve whose hazard is `times` that of another.
 #[derive(Debug)]
 struct Proportional<'a> {
@@ -83,6 +129,8 @@ impl Survival for Exponential {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn loss_lies_between_the_cheapest_and_the_dearest_departure(
         peer in peers(1..2), work in work(), wait_s in 0.0..500.0_f64, rebuild_tps in 10.0..5000.0_f64,
@@ -143,6 +191,44 @@ proptest! {
         prop_assert_eq!(chosen, costs.reduce(f64::min));
         prop_assert_eq!(placement.assessed.len(), fleet.peers.len());
         prop_assert_eq!(OraclePlacement::default().place(&fleet, &work).chosen.is_some(), chosen.is_some());
+    }
+
+    #[test]
+    fn whatever_was_measured_the_cost_of_the_chosen_peer_is_a_number(
+        peers in odd_peers(), work in work(), own_load_s in odd(), hops in 0..4_u32,
+    ) {
+        let curves = curves_of(&peers);
+        let fleet = fleet_of(&peers, &curves);
+        let running = Running { current: 0, work, own_load_s, hops };
+        for policy in policies() {
+            let placement = policy.place(&fleet, &work);
+            let fit = placement.assessed.iter().any(|assessment| assessment.terms().is_some());
+            prop_assert_eq!(placement.chosen.is_some(), fit, "{}", policy.name());
+            let cost_s = placement.chosen_assessment().and_then(Assessment::terms).map_or(0.0, Terms::expected_s);
+            prop_assert!(!cost_s.is_nan(), "{}: {placement:?}", policy.name());
+            if let MoveDecision::Move { planned, .. } = policy.should_migrate(&fleet, &running).decision {
+                prop_assert!(planned.cost_s.is_finite(), "{}", policy.name());
+            }
+        }
+    }
+
+    #[test]
+    fn a_cost_that_is_no_number_never_wins(peers in peers(2..6), at in 0..6_usize, work in work()) {
+        let curves = curves_of(&peers);
+        let mut fleet = fleet_of(&peers, &curves);
+        let broken = at % peers.len();
+        fleet.peers[broken].hazard.curve = &NoNumber;
+        let blocking = HazardAwarePolicy::blocking(CostParameters::default(), MigrationLimits::default());
+        let placement = blocking.place(&fleet, &work);
+        let costs = || placement.assessed.iter().filter_map(Assessment::terms).map(Terms::expected_s);
+        let chosen_s = placement.chosen_assessment().and_then(Assessment::terms).map(Terms::expected_s);
+        prop_assert!(chosen_s.is_none_or(|s| !s.is_nan()) || costs().all(f64::is_nan), "{placement:?}");
+        let ranked = placement.ranked();
+        let ranked = ranked.iter().filter_map(|assessment| assessment.terms()).map(Terms::expected_s);
+        prop_assert!(ranked.is_sorted_by(|a, b| a <= b || b.is_nan()), "{:?}", placement.ranked());
+        // The corrected rule takes it for a peer that leaves at once: that is a number.
+        let costs = HazardAwarePolicy::default().place(&fleet, &work).assessed;
+        prop_assert!(costs.iter().filter_map(Assessment::terms).all(|terms| terms.expected_s().is_finite()));
     }
 
     /// The source is sure to leave halfway and the others sure to stay, so that about every second case moves.

@@ -2,9 +2,11 @@
 
 use super::{PeerRates, Work};
 
-/// w: seconds before a request starts on a peer with `load_s` seconds of work, `own_load_s` of which are its own.
+/// w: seconds before a request starts on a peer with `load_s` seconds of work, `own_load_s` of which are its own. Infinite
+/// where that is no number: a peer of unknown load must not pass for an idle one.
 pub fn wait_s(load_s: f64, own_load_s: f64) -> f64 {
-    (load_s - own_load_s).max(0.0)
+    let wait_s = load_s - own_load_s;
+    if wait_s.is_nan() { f64::INFINITY } else { wait_s.max(0.0) }
 }
 
 /// Seconds of prefill and decoding. Infinite where a rate that is needed was never measured.
@@ -55,5 +57,11 @@ mod tests {
         assert_eq!(wait_s(30.0, 10.0), 20.0);
         assert_eq!(wait_s(10.0, 30.0), 0.0);
         assert_eq!(wait_s(-5.0, 0.0), 0.0);
+    }
+
+    #[test]
+    fn a_load_that_is_no_number_is_no_idleness() {
+        assert_eq!(wait_s(f64::NAN, 0.0), f64::INFINITY);
+        assert_eq!(wait_s(10.0, f64::NAN), f64::INFINITY);
     }
 }

@@ -1,6 +1,6 @@
 //! The peers that could serve, as one decision finds them.
 
-use crate::cost::PeerRates;
+use crate::cost::{PeerRates, is_rate};
 use crate::hazard::Hazard;
 
 /// One peer that could serve.
@@ -43,7 +43,7 @@ impl<'a, K: Copy + PartialEq> Fleet<'a, K> {
     /// The peer that would rebuild the context if `id` left: the fastest at prefill among the others. Whether it has
     /// room, is busy or likely to leave does not count. None where the others have no measured rate.
     pub fn fallback(&self, id: K) -> Option<&FleetPeer<'a, K>> {
-        let others = self.peers.iter().filter(|peer| peer.id != id && peer.rates.prefill_tps > 0.0);
+        let others = self.peers.iter().filter(|peer| peer.id != id && is_rate(peer.rates.prefill_tps));
         others.reduce(|best, peer| if peer.rates.prefill_tps > best.rates.prefill_tps { peer } else { best })
     }
 

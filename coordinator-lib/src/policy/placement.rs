@@ -71,7 +71,12 @@ impl<K: Copy + PartialEq> Placement<K> {
 }
 
 fn rank_s<K>(assessment: &Assessment<K>) -> f64 {
-    assessment.terms().map_or(f64::INFINITY, Terms::expected_s)
+    assessment.terms().map_or(f64::INFINITY, |terms| or_endless(terms.expected_s()))
+}
+
+/// What is no number compares as endless: it must not win, and a comparison with it is always false.
+fn or_endless(value_s: f64) -> f64 {
+    if value_s.is_nan() { f64::INFINITY } else { value_s }
 }
 
 /// What every peer of the fleet would cost.
@@ -123,11 +128,12 @@ pub(super) fn terms_on<K: Copy + PartialEq>(
     terms(&situation, work, parameters)
 }
 
-/// The placement on the peer whose terms have the least `key`, the first of equals.
+/// The placement on the peer whose terms have the least `key`, the first of equals. A key that is no number is the
+/// greatest.
 pub(super) fn choose_least<K: Copy>(assessed: Vec<Assessment<K>>, key: impl Fn(&Terms) -> f64) -> Placement<K> {
     let mut best: Option<(K, f64)> = None;
     for assessment in &assessed {
-        let Some(value) = assessment.terms().map(&key) else { continue };
+        let Some(value) = assessment.terms().map(|terms| or_endless(key(terms))) else { continue };
         if best.is_none_or(|(_, least)| value < least) {
             best = Some((assessment.peer, value));
         }
