@@ -49,6 +49,8 @@ fn is_at_a_step(curve: &KaplanMeier, t_s: f64) -> bool {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn survival_given_any_age_is_a_survival_function(
         sessions in sessions(), age_s in seconds(), at in vec(seconds(), 8),
