@@ -1,7 +1,7 @@
 //! Compares this crate with golden vectors of the published policy: `golden FILE...`.
 //!
-//! Prints each value that differs, then `N checked, M mismatched`, both counted in cases. Exits 1 where M > 0, 2 where a
-//! file could not be read (whatever the others say). A trace of the simulator has a case for each policy.
+//! Prints each value that differs, then `N checked, M mismatched`, both counted in cases. Exits 1 where M > 0, else 2
+//! where a file could not be read. A trace of the simulator has a case for each policy.
 
 mod vectors;
 
@@ -42,10 +42,10 @@ fn run(files: &[String], out: &mut impl Write, problems: &mut impl Write) -> io:
         }
     }
     writeln!(out, "{} checked, {} mismatched", total.cases, total.wrong_cases)?;
-    Ok(match (unreadable, total.wrong_cases) {
+    Ok(match (total.wrong_cases, unreadable) {
         (0, 0) => AGREED,
-        (0, _) => MISMATCHED,
-        _ => UNREADABLE,
+        (0, _) => UNREADABLE,
+        _ => MISMATCHED,
     })
 }
 
