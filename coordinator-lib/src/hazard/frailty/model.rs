@@ -125,7 +125,8 @@ impl<K: Ord> Frailty<K> {
         self.fleet.rate(&moment, signs) * factors.theta() * factors.beside(&moment)
     }
 
-    /// The state of `peer` with its live session counted until `now_s` and taken out, if it has one.
+    /// What is known of `peer` with its live session counted until `now_s`, and that session, which has left its site; none
+    /// where none is live. The peer itself stays as it was until somebody puts back what this answers.
     fn take(&mut self, now_s: f64, peer: &K, departed: bool) -> Option<(Peer, Live)> {
         let mut known = *self.peers.get(peer)?;
         let live = known.live?;
@@ -138,15 +139,19 @@ impl<K: Ord> Frailty<K> {
         Some((known, live))
     }
 
-    /// The state of `peer` with `live` as its session.
-    fn put(&mut self, mut peer: Peer, mut live: Live) -> Peer {
+    /// Makes `live` the session of `peer`, of which this is `known`.
+    fn put(&mut self, peer: &K, known: &Peer, mut live: Live)
+    where
+        K: Clone,
+    {
         if let Some(site) = live.surroundings.site {
-            live.rate_per_s = self.rate(live.at_s, &peer, &live);
+            live.rate_per_s = self.rate(live.at_s, known, &live);
             self.sites.entry(site).or_default().join(live.at_s, live.rate_per_s, &self.parameters);
             self.drop_quiet_sites(live.at_s);
         }
-        peer.live = Some(live);
-        peer
+        let mut known = *known;
+        known.live = Some(live);
+        self.peers.insert(peer.clone(), known);
     }
 
     /// Drops the live session of `peer` as if it had never been seen, but for what was counted of it.
@@ -180,8 +185,7 @@ impl<K: Ord + Clone + Debug> Estimator<K> for Frailty<K> {
             rate_per_s: 0.0,
         };
         let known = self.peers.get(peer).copied().unwrap_or_default();
-        let known = self.put(known, live);
-        self.peers.insert(peer.clone(), known);
+        self.put(peer, &known, live);
     }
 
     fn go_on(&mut self, at_s: f64, peer: &K, surroundings: Surroundings) {
@@ -189,8 +193,7 @@ impl<K: Ord + Clone + Debug> Estimator<K> for Frailty<K> {
             return;
         }
         let Some((known, live)) = self.take(at_s, peer, false) else { return };
-        let known = self.put(known, Live { surroundings: surroundings.usable(), ..live });
-        self.peers.insert(peer.clone(), known);
+        self.put(peer, &known, Live { surroundings: surroundings.usable(), ..live });
     }
 
     fn end(&mut self, at_s: f64, peer: &K, ending: Ending) {
