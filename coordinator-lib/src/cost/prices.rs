@@ -32,11 +32,6 @@ impl Prices {
     }
 }
 
-/// P/(1 - P): infinite for a certain departure.
-pub fn odds(leave_probability: f64) -> f64 {
-    leave_probability / (1.0 - leave_probability)
-}
-
 /// c-bar: the context that a departure is expected to find, half of the rest of the output later.
 pub fn context_at_failure_tokens(context_tokens: f64, decode_tps: f64, time_s: f64) -> f64 {
     context_tokens + decode_tps * time_s / 2.0
@@ -62,7 +57,6 @@ mod tests {
 
     #[test]
     fn terms_of_one_example_by_hand() {
-        assert_eq!(odds(0.75), 3.0);
         assert_eq!(context_at_failure_tokens(1000.0, 10.0, 40.0), 1200.0);
         assert_eq!(keep_up_s(1000.0, 10.0, 40.0, 200.0), 7.0);
     }
