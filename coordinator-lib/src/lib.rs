@@ -12,6 +12,40 @@
 //! agent, in a test and in a simulation. Arrows point one way: `hazard` <- `cost` <- `policy` <- `coordinator`;
 //! `election`, `ownership` and `length` know none of them.
 //!
+//! From sessions to a placement:
+//!
+//! ```
+//! use idlewild_coordinator::cost::{PeerRates, Work};
+//! use idlewild_coordinator::hazard::{Hazard, KaplanMeier, Session};
+//! use idlewild_coordinator::policy::{Fleet, FleetPeer, HazardAwarePolicy, Policy};
+//!
+//! // The laptop's owner is back within a minute, as a rule; the desktop is left alone for hours.
+//! let laptop = KaplanMeier::fit(&[30.0, 45.0, 60.0].map(Session::ended));
+//! let desktop = KaplanMeier::fit(&[7200.0, 14_400.0].map(Session::ended));
+//! let rates = PeerRates {
+//!     decode_tps: 20.0,
+//!     prefill_tps: 300.0,
+//!     bandwidth_bps: 1e7,
+//!     kv_bytes_per_token: 28_672.0,
+//!     room_tokens: 8192,
+//! };
+//! let peer = |id, decode_tps, curve| FleetPeer {
+//!     id,
+//!     rates: PeerRates { decode_tps, ..rates },
+//!     load_s: 0.0,
+//!     hazard: Hazard { curve, age_s: 5.0 },
+//!     known_remaining_s: None,
+//! };
+//! let fleet = Fleet::new(vec![peer("laptop", 25.0, &laptop), peer("desktop", 20.0, &desktop)]);
+//!
+//! // 1000 tokens of prompt, 800 of output: 35 s on the laptop, 43 s on the desktop, if they stay.
+//! let placement = HazardAwarePolicy::default().place(&fleet, &Work::fresh(1000, 800));
+//! assert_eq!(placement.chosen, Some("desktop"));
+//! for assessment in placement.ranked() {
+//!     println!("{}: {:?}", assessment.peer, assessment.verdict);
+//! }
+//! ```
+//!
 //! Deliberately absent: clocks, threads, files, sockets, the environment, and anything whose order hangs on a hash seed.
 
 pub mod coordinator;
