@@ -61,10 +61,9 @@ pub(super) fn decide(policy: &HazardAwarePolicy, view: &View, weighing: &Weighin
 
 fn decide_corrected(policy: &HazardAwarePolicy, view: &View, weighing: &Weighing<'_>) -> Option<(Action, Explain)> {
     let (report, source) = (weighing.report, &weighing.source);
-    let candidate = |to: &Candidate<'_>| path(view, source, to);
     let candidates: Vec<_> = destinations(weighing)
         .into_iter()
-        .map(|to| overlapped::Candidate { host: to.host(), path: Some(candidate(&to)) })
+        .map(|to| overlapped::Candidate { host: to.host(), path: Some(path(view, source, &to)) })
         .collect();
     let decision = policy.decide(&RunningRequest {
         // It does not wait for the queue behind it.

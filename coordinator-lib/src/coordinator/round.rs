@@ -158,7 +158,10 @@ impl<'a> Look<'a> {
             if self.is_corrected() { policy.overlapped.limits.requeue_gain_s } else { policy.limits.hysteresis_s };
         let best_s = list.best.first()?.terms.expected_s();
         let is_worth_it = stay.is_none_or(|stay| stay.expected_s() - best_s > gain_s);
-        is_worth_it.then(|| self.replace(Test::Queued, stay.map(|terms| (worker, terms)), &question, &list))?
+        if !is_worth_it {
+            return None;
+        }
+        self.replace(Test::Queued, stay.map(|terms| (worker, terms)), &question, &list)
     }
 
     fn replace(

@@ -1,9 +1,9 @@
 //! The few best of many peers by any measure of which a lower bound is known, found by looking at few.
 //!
-//! Best first over the groups of an index ([`crate::view::Carriers`]) and their cells: the bound for the best that a cell can
-//! offer holds for everybody in it. They are opened by rising bound until the next one cannot hold anybody better than the
-//! worst that is kept; within a cell the same test comes before every dearer step. So the answer is that of a full scan, which a test
-//! holds it to, unless `looks_max` ends it early.
+//! Best first over the groups of an index ([`crate::view::Carriers`]) and their cells: the bound for the best that a cell
+//! can offer holds for everybody in it. They are opened by rising bound until the next one cannot hold anybody better than
+//! the worst that is kept; within a cell the same test comes before every dearer step. So the answer is that of a full
+//! scan, which a test holds it to, unless `looks_max` ends it early.
 
 use core::cmp::Reverse;
 use std::collections::BinaryHeap;

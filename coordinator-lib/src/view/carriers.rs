@@ -4,8 +4,9 @@
 //! model --> groups by decode rate --> cells by prefill rate and queue wait --> the peers in each, by id
 //! ```
 //!
-//! The best that a group or a cell can offer is at least as good as what any peer in it does: from it follows a lower bound of what any
-//! request costs on any of them. Edges of cells are numbers with few bits, so that no rounding puts a peer outside of its cell.
+//! The best that a group or a cell can offer is at least as good as what any peer in it does: from it follows a lower
+//! bound of what any request costs on any of them. Edges of cells are numbers with few bits, so that no rounding puts a
+//! peer outside of its cell.
 //!
 //! Kept with every change of a digest, hence a function of the digests alone: it knows nothing of time, connections and
 //! requests, which the search asks when it has found somebody.
