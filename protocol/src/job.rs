@@ -265,9 +265,20 @@ pub enum JobFailure {
     /// The worker takes no work (its owner is there), or takes no more.
     #[error("the worker is leaving")]
     Leaving,
+    /// Its engine died a moment ago and is started again after a pause.
+    #[error("its engine is being restarted")]
+    Restarting,
 }
 
 impl JobFailure {
+    /// Whether the worker did not begin, and may do so a moment later.
+    pub fn is_refusal(&self) -> bool {
+        match self {
+            Self::Busy | Self::Leaving | Self::Restarting => true,
+            Self::Model(_) | Self::PromptTooLong { .. } | Self::BadInput(_) | Self::Engine(_) => false,
+        }
+    }
+
     /// The same with its words cut to [`MAX_FAILURE_BYTES`], so that it can be sent.
     #[must_use]
     pub fn clipped(mut self) -> Self {
@@ -280,7 +291,7 @@ impl JobFailure {
     fn words(&self) -> Option<&str> {
         match self {
             Self::Model(words) | Self::BadInput(words) | Self::Engine(words) => Some(words),
-            Self::PromptTooLong { .. } | Self::Busy | Self::Leaving => None,
+            Self::PromptTooLong { .. } | Self::Busy | Self::Leaving | Self::Restarting => None,
         }
     }
 }

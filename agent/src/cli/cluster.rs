@@ -18,7 +18,7 @@ use super::failure::{Failure, OrExit};
 use super::join::join_with;
 use super::process::{self, Stopped};
 use super::{Exit, Printer, models};
-use crate::api::wire::{InviteReply, InviteRequest};
+use crate::api::wire::{InviteReply, InviteRequest, StatusReply};
 use crate::config::{Layer, Paths, setting};
 use crate::models::{ModelStore, StoredModel};
 use crate::store::{TICKET_TTL_S_MIN, load_or_create_api_key, read_secret, write_secret};
@@ -152,7 +152,7 @@ async fn start_all(
         }
         let takes_work = number > args.busy;
         let mut started = process::spawn(&paths, &arguments(args, &home, takes_work, agents)?)?;
-        let status = process::wait_until_up(&mut started, &paths).await;
+        let status = process::wait_until_up(&mut started, &paths, can_be_dialled).await;
         let listeners = status.as_ref().map_or_else(|_| Vec::new(), |status| status.listeners.clone());
         agents.0.push(Agent { child: started.child, paths: paths.clone(), listeners });
         let status = status?;
@@ -179,6 +179,11 @@ async fn join(agents: &Agents, paths: &Paths) -> Result<(), Failure> {
     let invitation: InviteReply = client.post("/idlewild/v1/invite", &asked).await?;
     let ticket = invitation.ticket.parse().or_exit(Exit::Failed)?;
     join_with(paths, &ticket, false).await.map(|_| ())
+}
+
+/// The API answers before the ports for peers are open: the next agents would not be told where this one is.
+fn can_be_dialled(status: &StatusReply) -> bool {
+    ["/quic-v1", "/tcp/"].iter().all(|kind| status.listeners.iter().any(|address| address.contains(kind)))
 }
 
 fn arguments(args: &ClusterArgs, home: &Path, takes_work: bool, agents: &Agents) -> Result<Vec<OsString>, Failure> {

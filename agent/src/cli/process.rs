@@ -58,16 +58,20 @@ pub(super) fn spawn<A: AsRef<OsStr>>(paths: &Paths, arguments: &[A]) -> Result<S
     Ok(Started { child, log_before })
 }
 
-/// Waits until this agent answers, and no other of the same directories. If its process ends first, it ends this one with
+/// Waits until this agent answers, and no other of the same directories, and `is_up`. If its process ends first, it ends this one with
 /// its own code, and its own last words are the reason.
-pub(super) async fn wait_until_up(started: &mut Started, paths: &Paths) -> Result<StatusReply, Failure> {
+pub(super) async fn wait_until_up(
+    started: &mut Started,
+    paths: &Paths,
+    is_up: impl Fn(&StatusReply) -> bool,
+) -> Result<StatusReply, Failure> {
     let deadline = Instant::now() + START_TIMEOUT;
     loop {
         if let Some(status) = started.child.try_wait().or_exit(Exit::Failed)? {
             return Err(did_not_start(status, &last_words(paths, started.log_before), paths));
         }
         let is_ours = read_running(paths).is_some_and(|running| running.pid == started.child.id());
-        if is_ours && let Some(status) = answer(paths).await {
+        if is_ours && let Some(status) = answer(paths).await.filter(&is_up) {
             return Ok(status);
         }
         if Instant::now() >= deadline {

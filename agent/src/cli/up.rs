@@ -51,7 +51,7 @@ fn exit_of(error: &RunError) -> Exit {
 async fn detach(context: &Context, printer: &mut Printer) -> Result<Exit, Failure> {
     let arguments: Vec<_> = std::env::args_os().skip(1).filter(|arg| arg != "--detach").collect();
     let mut started = process::spawn(&context.paths, &arguments)?;
-    let status = process::wait_until_up(&mut started, &context.paths).await?;
+    let status = process::wait_until_up(&mut started, &context.paths, |_| true).await?;
     printer.line(format!("http://{}/v1", status.api))?;
     printer.note(format!("the agent runs (pid {}); `idlewild down` stops it", started.child.id()));
     Ok(Exit::Fine)

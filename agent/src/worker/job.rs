@@ -168,8 +168,7 @@ fn failure_of(error: &EngineError) -> JobFailure {
         EngineError::OtherModel | EngineError::Busy => JobFailure::Busy,
         EngineError::Stopped => JobFailure::Leaving,
         EngineError::TooLarge => JobFailure::BadInput(error.to_string()),
-        EngineError::Spawn(_) | EngineError::Exited(_) | EngineError::BackingOff { .. } => {
-            JobFailure::Engine(error.to_string())
-        }
+        EngineError::BackingOff { .. } => JobFailure::Restarting,
+        EngineError::Spawn(_) | EngineError::Exited(_) => JobFailure::Engine(error.to_string()),
     }
 }

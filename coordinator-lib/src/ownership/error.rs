@@ -39,7 +39,7 @@ pub enum RequestErrorKind {
     #[error("the request cannot be used with this model: {0}")]
     BadInput(String),
     /// It was tried as often as is reasonable.
-    #[error("the request failed on {tried} peers in a row")]
+    #[error("the request failed {tried} times in a row")]
     TriedTooOften {
         /// Assignments.
         tried: u32,

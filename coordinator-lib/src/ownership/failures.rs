@@ -44,7 +44,7 @@ impl Failures {
         if brought_tokens {
             self.fruitless = 0;
             self.engine = 0;
-        } else {
+        } else if !how.is_refusal() {
             self.fruitless += 1;
         }
         match &how {
@@ -55,7 +55,13 @@ impl Failures {
                 let largest = self.too_long.map_or(0, |seen| seen.context_tokens).max(*context_tokens);
                 self.too_long = Some(TooLong { prompt_tokens: *prompt_tokens, context_tokens: largest });
             }
-            Ending::Failed(JobFailure::Model(_) | JobFailure::BadInput(_) | JobFailure::Busy | JobFailure::Leaving)
+            Ending::Failed(
+                JobFailure::Model(_)
+                | JobFailure::BadInput(_)
+                | JobFailure::Busy
+                | JobFailure::Leaving
+                | JobFailure::Restarting,
+            )
             | Ending::Silent(Silence::Endless)
             | Ending::Finished(_)
             | Ending::HandedOver
@@ -103,7 +109,7 @@ fn is_lasting(how: &Ending) -> bool {
         Ending::Failed(JobFailure::Model(_) | JobFailure::PromptTooLong { .. } | JobFailure::BadInput(_))
         | Ending::Faulty(_)
         | Ending::Silent(Silence::Endless) => true,
-        Ending::Failed(JobFailure::Busy | JobFailure::Engine(_) | JobFailure::Leaving)
+        Ending::Failed(JobFailure::Busy | JobFailure::Engine(_) | JobFailure::Leaving | JobFailure::Restarting)
         | Ending::Silent(Silence::BeforeFirstToken | Silence::BetweenTokens)
         | Ending::Finished(_)
         | Ending::HandedOver

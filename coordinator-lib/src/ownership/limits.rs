@@ -19,6 +19,9 @@ pub struct Limits {
     pub first_token: Duration,
     /// The client of a request that nobody can take is told so within this time: a little less than the 2 s promised.
     pub nowhere_patience: Duration,
+    /// The same for a request of which tokens exist already: its client waits through a restart or a short sleep rather
+    /// than lose the rest of an answer.
+    pub orphan_patience: Duration,
     /// Between two such questions.
     pub nowhere_retry: Duration,
     /// How long a peer that failed the request is left out of its next placements.
@@ -58,6 +61,7 @@ impl Limits {
             first_token_silence: zero,
             first_token: zero,
             nowhere_patience: zero,
+            orphan_patience: zero,
             nowhere_retry: zero,
             exclusion: zero,
             retry_after: zero,
@@ -82,6 +86,7 @@ impl Default for Limits {
             first_token_silence: Duration::from_millis(3500),
             first_token: Duration::from_mins(15),
             nowhere_patience: Duration::from_millis(1900),
+            orphan_patience: Duration::from_secs(10),
             nowhere_retry: Duration::from_millis(350),
             exclusion: Duration::from_secs(30),
             retry_after: Duration::from_secs(15),

@@ -50,16 +50,21 @@ impl Placing {
         [self.question.map(|q| q.due), self.search.and_then(|s| s.retry_at)].into_iter().flatten().min()
     }
 
-    /// A worker was found.
-    pub(super) fn end_search(&mut self) {
-        self.search = None;
+    /// A worker was found. Since when it had been looked for.
+    pub(super) fn end_search(&mut self) -> Option<Now> {
+        self.search.take().map(|search| search.since)
     }
 }
 
 impl RequestMachine {
     /// Begins a search: asks the coordinator, unless a question waits for its answer already.
     pub(super) fn search(&mut self, now: Now) {
-        self.placing.search = Some(Search { since: now, forgiving: false, retry_at: None });
+        self.search_on(now, now);
+    }
+
+    /// The same for a search that began earlier.
+    fn search_on(&mut self, now: Now, since: Now) {
+        self.placing.search = Some(Search { since, forgiving: false, retry_at: None });
         if self.placing.question.is_none() {
             self.ask(now);
         }
@@ -184,17 +189,23 @@ impl RequestMachine {
     /// Whether a question at `retry_at` might be answered too late, by the coordinator and then by ourselves.
     fn is_beyond_patience(&self, retry_at: Now) -> bool {
         let answered_by = retry_at + 2 * self.limits.coordinator_answer;
-        self.placing.search.is_some_and(|search| answered_by > search.since + self.limits.nowhere_patience)
+        let has_begun = self.log.next_index() > 0;
+        let patience = if has_begun { self.limits.orphan_patience } else { self.limits.nowhere_patience };
+        self.placing.search.is_some_and(|search| answered_by > search.since + patience)
     }
 
-    /// Whether a second or two will change nothing.
+    /// Whether a second or two will change nothing: somebody said that it cannot be done, and nobody else may do it.
+    ///
+    /// That all whom we see lack the model or have their owners there is not enough: a machine that has just woken up
+    /// sees itself alone for a moment.
     fn is_hopeless(&self, terms: &[PeerTerms]) -> bool {
-        !terms.is_empty()
-            && terms.iter().all(|t| match t.unfit {
-                Some(Unfit::NoModel | Unfit::ContextTooLong { .. } | Unfit::OwnerPresent) => true,
-                Some(Unfit::JustFailed) => self.failures.is_lasting(t.peer),
-                Some(Unfit::Leaving | Unfit::Unreachable) | None => false,
-            })
+        let is_final = |t: &PeerTerms| match t.unfit {
+            Some(Unfit::ContextTooLong { .. }) => true,
+            Some(Unfit::JustFailed) => self.failures.is_lasting(t.peer),
+            Some(Unfit::NoModel | Unfit::OwnerPresent | Unfit::Leaving | Unfit::Unreachable) | None => false,
+        };
+        let is_no_help = |t: &PeerTerms| matches!(t.unfit, Some(Unfit::NoModel | Unfit::OwnerPresent));
+        terms.iter().any(is_final) && terms.iter().all(|t| is_final(t) || is_no_help(t))
     }
 
     /// The error for a request that nobody can take.
@@ -238,9 +249,9 @@ impl RequestMachine {
     }
 
     /// Places the request again after an assignment ended, unless that is of no use any more.
-    pub(super) fn place_again(&mut self, now: Now) {
+    pub(super) fn place_again(&mut self, now: Now, since: Now) {
         if self.may_begin_again() {
-            self.search(now);
+            self.search_on(now, since);
             return;
         }
         let kind = RequestErrorKind::TriedTooOften { tried: self.failures.fruitless().max(1) };

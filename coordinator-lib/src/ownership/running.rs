@@ -18,6 +18,8 @@ pub(super) struct Running {
     accepted: bool,
     /// The worker has said goodbye; another is looked for while it goes on.
     leaving: Option<DepartureCause>,
+    /// Since when a worker had been looked for when it was found.
+    searched_since: Now,
     /// It was a destination before.
     pub(super) preparation: Option<Preparation>,
 }
@@ -34,8 +36,9 @@ impl RequestMachine {
 
     /// Raises the epoch: `worker` may write the log from here on. One that was prepared has accepted the prompt's ids.
     pub(super) fn begin(&mut self, now: Now, worker: PeerId, plan: PlaceReply, prepared: Option<Preparation>) -> Epoch {
-        self.placing.end_search();
+        let searched_since = self.placing.end_search().unwrap_or(now);
         let epoch = self.story.last().map_or(Epoch(1), |last| last.epoch.next());
+        self.forget_refusal_before(worker);
         let wait_s = plan.terms.iter().find(|t| t.peer == worker).map_or(0.0, |t| t.wait_s);
         let wait_s = if prepared.is_some() { 0.0 } else { wait_s };
         let patience = Patience::new(now, wait_s, self.failures.silences);
@@ -48,8 +51,18 @@ impl RequestMachine {
         let from_index = self.log.next_index();
         self.story.push(Assignment { epoch, worker, plan, from_index, began: now, ended: None });
         let accepted = prepared.is_some();
-        self.running = Some(Running { epoch, worker, patience, accepted, leaving: None, preparation: prepared });
+        self.running =
+            Some(Running { epoch, worker, patience, accepted, leaving: None, searched_since, preparation: prepared });
         epoch
+    }
+
+    /// A full worker is asked again and again: one refusal in a row tells all. Where several are, the story still keeps
+    /// room for what runs.
+    fn forget_refusal_before(&mut self, worker: PeerId) {
+        let is_long = self.assignments() > self.limits.assignments_max / 2;
+        if self.story.last().is_some_and(|last| last.was_refused() && (is_long || last.worker == worker)) {
+            self.story.pop();
+        }
     }
 
     /// The worker, unless it has said goodbye or there is none.
@@ -154,6 +167,7 @@ impl RequestMachine {
             | JobFailure::Model(_)
             | JobFailure::PromptTooLong { .. }
             | JobFailure::Busy
+            | JobFailure::Restarting
             | JobFailure::Engine(_)
             | JobFailure::Leaving => self.replace(now, Ending::Failed(failure)),
         }
@@ -198,11 +212,14 @@ impl RequestMachine {
 
     /// The assignment is over without an answer: the destination takes over, or another worker is looked for.
     fn replace(&mut self, now: Now, how: Ending) {
+        // The search that led to a worker which refused goes on: its client waits no longer than if there were none.
+        let refused = self.running.as_ref().filter(|running| !running.accepted && how.is_refusal());
+        let since = refused.map_or(now, |running| running.searched_since);
         self.end_assignment(now, how);
         if self.standby.is_some() && self.may_begin_again() {
             self.take_over(now);
         } else {
-            self.place_again(now);
+            self.place_again(now, since);
         }
     }
 

@@ -23,6 +23,20 @@ pub struct Assignment {
     pub ended: Option<(Duration, Ending)>,
 }
 
+impl Assignment {
+    /// Whether its worker did not begin.
+    pub(super) fn was_refused(&self) -> bool {
+        self.ended.as_ref().is_some_and(|(_, how)| how.is_refusal())
+    }
+}
+
+impl Ending {
+    /// Whether the worker did not begin, and may do so a moment later.
+    pub(super) fn is_refusal(&self) -> bool {
+        matches!(self, Self::Failed(failure) if failure.is_refusal())
+    }
+}
+
 /// How an assignment ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]

@@ -249,7 +249,7 @@ pub(crate) fn job_event() -> impl Strategy<Value = JobEvent> {
         any::<(u32, u32)>().prop_map(|(a, b)| JobFailure::PromptTooLong { prompt_tokens: a, context_tokens: b }),
         text().prop_map(JobFailure::BadInput),
         text().prop_map(JobFailure::Engine),
-        select(vec![JobFailure::Busy, JobFailure::Leaving]),
+        select(vec![JobFailure::Busy, JobFailure::Leaving, JobFailure::Restarting]),
     ];
     let reason = select(vec![FinishReason::Stop, FinishReason::Length]);
     prop_oneof![

@@ -29,28 +29,87 @@ fn time_to_failure(bench: &mut Bench, why: &[(u8, Unfit)]) -> Duration {
 
 #[test]
 fn what_a_moment_will_not_change_fails_at_once() {
-    for (why, kind) in [
-        (Unfit::NoModel, RequestErrorKind::NoModel),
-        (TOO_LONG, RequestErrorKind::PromptTooLong { prompt_tokens: 4, context_tokens: 4096 }),
-        (Unfit::OwnerPresent, RequestErrorKind::NoPeer),
-    ] {
-        let mut bench = Bench::new();
-        assert_eq!(time_to_failure(&mut bench, &[(1, why), (2, why)]), ms(0));
-        assert_eq!(bench.error().kind, kind);
-        let reason = |n| PeerReason { peer: peer(n), why: Why::Unfit(why) };
-        assert_eq!(bench.error().peers, [reason(1), reason(2)]);
-    }
+    let mut bench = Bench::new();
+    let took =
+        time_to_failure(&mut bench, &[(1, TOO_LONG), (2, Unfit::NoModel), (3, Unfit::OwnerPresent), (4, TOO_LONG)]);
+    assert_eq!(took, ms(0));
+    let reason = |(n, why)| PeerReason { peer: peer(n), why: Why::Unfit(why) };
+    let why = [(1, TOO_LONG), (2, Unfit::NoModel), (3, Unfit::OwnerPresent), (4, TOO_LONG)];
+    assert_eq!(bench.error().peers, why.map(reason));
 }
 
 #[test]
 fn what_a_moment_may_change_is_asked_about_again_within_the_promise() {
-    for why in [Unfit::Leaving, Unfit::Unreachable, Unfit::JustFailed] {
+    for (why, kind, is_worth_another_try) in [
+        (Unfit::Leaving, RequestErrorKind::NoPeer, true),
+        (Unfit::Unreachable, RequestErrorKind::NoPeer, true),
+        (Unfit::JustFailed, RequestErrorKind::NoPeer, true),
+        // Who has just woken up sees nobody but itself.
+        (Unfit::OwnerPresent, RequestErrorKind::NoPeer, true),
+        (Unfit::NoModel, RequestErrorKind::NoModel, false),
+    ] {
         let mut bench = Bench::new();
         let took = time_to_failure(&mut bench, &[(1, why)]);
         assert!(took > ms(500) && took < ERROR_WITHIN, "{took:?}");
-        assert_eq!(bench.error().kind, RequestErrorKind::NoPeer);
-        assert!(bench.error().retry_after.is_some());
+        assert_eq!(bench.error().kind, kind);
+        assert_eq!(bench.error().retry_after.is_some(), is_worth_another_try);
     }
+}
+
+#[test]
+fn an_answer_that_has_begun_waits_longer_for_somebody_to_go_on_with_it() {
+    let mut bench = Bench::running(2);
+    bench.lose(1);
+    let took = time_to_failure(&mut bench, &[(1, Unfit::OwnerPresent)]);
+    assert!(took > ms(8000) && took < ms(10_500), "{took:?}");
+}
+
+/// Places on peer 1, which refuses, until the machine is over or `patience` has passed; how often it refused.
+fn refuse_for(bench: &mut Bench, first_epoch: u32, patience: Duration) -> u32 {
+    let (until, mut refusals) = (bench.now + patience, 0);
+    while !bench.machine.is_over() && bench.now < until {
+        if bench.said.iter().any(|o| matches!(o, Output::AskPlacement(_) | Output::PlaceAlone(_))) {
+            bench.said.clear();
+            if bench.question().excluded.is_empty() {
+                bench.place_on(1);
+                bench.fail(first_epoch + refusals, JobFailure::Busy);
+                refusals += 1;
+            } else {
+                bench.nowhere(&[(1, Unfit::JustFailed)]);
+            }
+        } else {
+            bench.wait(ms(10));
+        }
+    }
+    refusals
+}
+
+#[test]
+fn a_peer_that_stays_full_is_no_failure_of_the_request() {
+    let mut bench = Bench::new();
+    assert!(refuse_for(&mut bench, 1, ms(60_000)) > 2);
+    assert!(bench.now < ERROR_WITHIN, "{:?}", bench.now);
+    assert_eq!(bench.error().kind, RequestErrorKind::NoPeer);
+    let why = Why::Tried(Ending::Failed(JobFailure::Busy));
+    assert_eq!(bench.error().peers, [PeerReason { peer: peer(1), why }]);
+}
+
+#[test]
+fn an_answer_waits_for_the_only_peer_until_its_engine_is_back() {
+    let mut bench = Bench::running(2);
+    bench.fail(1, JobFailure::Engine("killed".to_owned()));
+    let refusals = refuse_for(&mut bench, 2, ms(7000));
+    assert!(refusals > 9, "more than any bound on failures: {refusals}");
+    assert_eq!(bench.machine.story().len(), 2, "one refusal tells all");
+    while bench.machine.live().is_none() {
+        bench.wait(ms(10));
+        bench.place_on(1);
+    }
+    let (epoch, _) = bench.machine.live().unwrap();
+    bench.accept(epoch.0);
+    bench.tokens(epoch.0, 2..4);
+    bench.finish(epoch.0, "");
+    assert!(matches!(bench.said.last(), Some(Output::Done { output_tokens: 4, .. })));
 }
 
 #[test]
