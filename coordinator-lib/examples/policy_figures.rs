@@ -7,7 +7,7 @@ use std::path::{Path as File, PathBuf};
 
 use idlewild_coordinator::cost::{
     DepartureCurve, Fixed, Overheads, PHI_IDS_ONLY_BELOW, PHI_PRE_COPY_ABOVE, PeerRates, Preparation, Prices, Rebuild,
-    Remainder, Residual, Route, Takeover, Terms, Way, Work, hybrid, ids_only, pre_copy,
+    Remainder, Residual, Route, Stakes, Takeover, Terms, Way, Work, preparation_worth_most,
 };
 use idlewild_coordinator::hazard::{Hazard, Survival};
 use idlewild_coordinator::policy::overlapped::{Host, OverlappedParameters, Placing, place};
@@ -172,7 +172,7 @@ fn cells(curve: &Every) -> impl Iterator<Item = (Edges, Edges, Option<Way>)> + '
 }
 
 fn best_way(curve: &Every, phi: f64, context_tokens: f64) -> Option<Way> {
-    let overheads = Overheads::default();
+    let (overheads, prices) = (Overheads::default(), Prices::default());
     let route = Route {
         context_tokens,
         decode_tps: RATES.decode_tps,
@@ -181,26 +181,17 @@ fn best_way(curve: &Every, phi: f64, context_tokens: f64) -> Option<Way> {
         kv_bytes_per_token: RATES.kv_bytes_per_token,
         round_trip_s: 0.005,
     };
-    let ways = [ids_only(&route, &overheads), hybrid(&route, &overheads), pre_copy(&route, &overheads)];
-    let worth = ways.into_iter().flatten().map(|way| (way.way, worth_s(curve, &route, &way, &overheads)));
-    let best = worth.reduce(|best, other| if other.1 > best.1 { other } else { best });
-    best.filter(|(_, worth_s)| *worth_s > 0.0).map(|(way, _)| way)
-}
-
-/// Seconds of expected stall that it saves, less what its work and its bytes are worth.
-fn worth_s(curve: &Every, route: &Route, way: &Preparation, overheads: &Overheads) -> f64 {
-    let prices = Prices::default();
     let remainder = Remainder { residual: Residual::exactly(600), decode_tps: route.decode_tps, begins_s: 0.0 };
-    let hazard = Hazard { curve, age_s: 0.0 };
-    let departures = DepartureCurve::new(&hazard, remainder.horizon_s());
     let rebuild = Rebuild { prefill_tps: route.prefill_tps, decode_tps: route.decode_tps, wait_s: 0.0 };
-    let cold = Takeover::cold(route.context_tokens, route.decode_tps, &rebuild, prices.move_loss_s, overheads);
-    let fixed = Fixed { is_announced: false, sigma_s: prices.move_loss_s, overheads };
-    let begins_tokens =
-        way.gain_tps * if way.way == Way::PreCopy { overheads.transfer_s } else { overheads.recompute_s };
-    let part =
-        Takeover::part(route.context_tokens + begins_tokens, route.decode_tps, way.gain_tps, route.prefill_tps, fixed);
-    let saved_s = remainder.stall_s(&departures, &cold) - remainder.stall_s(&departures, &part);
-    let stays = 1.0 - remainder.leave_probability(&departures);
-    saved_s - prices.second(0.0) * stays * way.destination_work_s - prices.byte_s * way.bytes
+    let stakes = Stakes {
+        remainder: &remainder,
+        departures: &DepartureCurve::new(&Hazard { curve, age_s: 0.0 }, remainder.horizon_s()),
+        cold: Takeover::cold(context_tokens, route.decode_tps, &rebuild, prices.move_loss_s, &overheads),
+        fixed: Fixed { is_announced: false, sigma_s: prices.move_loss_s, overheads: &overheads },
+        outlasts: 1.0,
+        utilisation: 0.0,
+        prices: &prices,
+    };
+    let worth_s = |preparation: &Preparation| stakes.worth_s(&route, preparation);
+    preparation_worth_most(&route, &overheads, worth_s).filter(|best| worth_s(best) > 0.0).map(|best| best.way)
 }

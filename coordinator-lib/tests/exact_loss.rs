@@ -32,7 +32,7 @@ proptest! {
     fn the_exact_loss_agrees_with_fine_quadrature(
         curve in curve(), age_s in 0.0..200.0_f64, tokens in 1.0..5000.0_f64, decode_tps in 2.0..50.0_f64,
         begins_s in 0.0..60.0_f64, missing_tokens in 0.0..8000.0_f64, gain_tps in 0.0..500.0_f64, rebuild_tps in 50.0..2000.0_f64,
-        rebuild_decode_tps in 1.0..60.0_f64,
+        rebuild_decode_tps in 1.0..60.0_f64, gain_from_s in 0.0..30.0_f64,
     ) {
         let hazard = Hazard { curve: &curve, age_s };
         let remainder = Remainder { residual: Residual::of([tokens; 5]), decode_tps, begins_s };
@@ -42,6 +42,7 @@ proptest! {
             growth_tps: decode_tps,
             growth_from_s: begins_s,
             gain_tps,
+            gain_from_s,
             rebuild_tps,
         };
         let end_s = begins_s + tokens / decode_tps;

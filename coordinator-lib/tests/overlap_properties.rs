@@ -5,7 +5,7 @@ use idlewild_coordinator::hazard::{Hazard, Segment, Survival};
 use idlewild_coordinator::policy::Assessment;
 use idlewild_coordinator::policy::overlapped::{
     Action, Candidate, Decision, Host, Leaving, OverlapLimits, OverlappedParameters, Placing, RunningRequest, Site,
-    Standby, decide, place,
+    Standby, WayChoice, decide, place,
 };
 use idlewild_protocol::DepartureCause;
 use proptest::collection::vec;
@@ -148,14 +148,16 @@ proptest! {
     fn bad_numbers_never_make_a_decision_that_rests_on_them(
         source in odd_numbers(), others in vec(odd_numbers(), 0..4), curves in vec(hazards(), 4), residual in vec(odd(), 5),
         leaving in leaving(), standby in standby(5), context_tokens in any::<u32>(), source_is_broken in any::<bool>(),
+        way_choice in select(vec![WayChoice::ByPhi, WayChoice::ByWorth]),
     ) {
+        let parameters = OverlappedParameters { way_choice, ..OverlappedParameters::default() };
         let candidates = candidates(&others, &curves);
         let curve: &dyn Survival = if source_is_broken { &Broken } else { &curves[0] };
         let residual = Residual::of([residual[0], residual[1], residual[2], residual[3], residual[4]]);
         let source = host(SOURCE, &source, curve);
         let request =
             RunningRequest { source, context_tokens, residual, hops: 0, leaving, standby, candidates: &candidates };
-        let decision = decide(&request, &OverlappedParameters::default());
+        let decision = decide(&request, &parameters);
         prop_assert!(figures(&decision).iter().all(|x| !x.is_nan()), "{decision:#?}");
         let names = decision.action.destination();
         let known = names.is_none_or(|id| id < others.len() || standby.is_some_and(|standby| standby.at == id));
@@ -163,7 +165,7 @@ proptest! {
         let hosts: Vec<_> = candidates.iter().map(|candidate| candidate.host).collect();
         let work = Work::orphaned(context_tokens, 300, 20);
         let placing = Placing { residual, held: Some((0, 100)), queued_at: names, ..Placing::new(work) };
-        let placement = place(&placing, &hosts, &OverlappedParameters::default());
+        let placement = place(&placing, &hosts, &parameters);
         let mut expected_s = placement.assessed.iter().filter_map(|a| Some(a.terms()?.expected_s()));
         prop_assert!(expected_s.all(|x| !x.is_nan()), "{placement:#?}");
     }

@@ -84,6 +84,8 @@ impl Overheads {
 pub struct Preparation {
     /// Which way.
     pub way: Way,
+    /// Seconds until the first token is prefilled or arrives.
+    pub begins_s: f64,
     /// W: seconds until the destination keeps up.
     pub ready_s: f64,
     /// S: seconds of stall at the hand-off.
@@ -92,7 +94,7 @@ pub struct Preparation {
     pub destination_work_s: f64,
     /// Bytes over the link.
     pub bytes: f64,
-    /// Tokens a second by which what the destination holds grows meanwhile.
+    /// Tokens a second by which what the destination holds grows from then on.
     pub gain_tps: f64,
 }
 
@@ -121,6 +123,7 @@ pub fn ids_only(route: &Route, overheads: &Overheads) -> Option<Preparation> {
             let tokens = route.context_tokens + route.decode_tps * ready_s;
             return Some(Preparation {
                 way: Way::Ids,
+                begins_s: overheads.recompute_s,
                 ready_s,
                 stall_s: overheads.hand_off_s + route.round_trip_s + lag_tokens / route.prefill_tps,
                 destination_work_s: tokens / route.prefill_tps,
@@ -141,6 +144,7 @@ pub fn pre_copy(route: &Route, overheads: &Overheads) -> Option<Preparation> {
     let arriving_s = (route.context_tokens + route.decode_tps * overheads.transfer_s) / closing_tps;
     Some(Preparation {
         way: Way::PreCopy,
+        begins_s: overheads.transfer_s,
         ready_s: overheads.transfer_s + arriving_s,
         stall_s: overheads.hand_off_s + route.round_trip_s + overheads.block_tokens / route.kv_tps,
         destination_work_s: 0.0,
@@ -161,6 +165,7 @@ pub fn hybrid(route: &Route, overheads: &Overheads) -> Option<Preparation> {
     let last_block_s = overheads.block_tokens / route.kv_tps.max(route.prefill_tps);
     Some(Preparation {
         way: Way::Hybrid,
+        begins_s: overheads.recompute_s,
         ready_s: overheads.recompute_s + working_s,
         stall_s: overheads.hand_off_s + route.round_trip_s + last_block_s,
         destination_work_s: working_s,
@@ -188,6 +193,7 @@ pub fn stopped_split(route: &Route, overheads: &Overheads) -> Preparation {
     let sent_tokens = kv_tps * (stall_s - overheads.transfer_s).max(0.0);
     Preparation {
         way: Way::StoppedSplit,
+        begins_s: overheads.recompute_s.min(overheads.transfer_s),
         ready_s: 0.0,
         stall_s,
         destination_work_s,

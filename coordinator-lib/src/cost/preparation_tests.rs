@@ -1,6 +1,9 @@
 //! What the four ways promise, against a simulation in small steps of time.
 
+use proptest::prelude::*;
+
 use super::preparation::{Overheads, Preparation, Route, Way, hybrid, ids_only, pre_copy, stopped_split};
+use super::takeover::{Fixed, Rebuild, Takeover};
 
 /// Seconds of a step.
 const STEP_S: f64 = 1e-4;
@@ -156,4 +159,40 @@ fn what_cannot_keep_up_is_never_ready() {
     assert_eq!(pre_copy(&fast, &OVERHEADS), None);
     assert_eq!(hybrid(&fast, &OVERHEADS), None);
     assert_eq!(stopped_split(&fast, &OVERHEADS).way, Way::StoppedSplit, "a stopped source is always caught up with");
+}
+
+fn any_route() -> impl Strategy<Value = Route> {
+    let tokens = (0.0..50_000.0_f64, 0.0..200.0_f64, 1.0..5000.0_f64, 1.0..1e6_f64);
+    tokens.prop_map(|(context_tokens, decode_tps, prefill_tps, kv_tps)| Route {
+        context_tokens,
+        decode_tps,
+        prefill_tps,
+        kv_tps,
+        kv_bytes_per_token: 1e4,
+        round_trip_s: 0.01,
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_preparation_lacks_more_than_the_context_or_makes_a_departure_worse(
+        route in any_route(), t_s in 0.0..500.0_f64, early_s in 0.0..1.0_f64,
+    ) {
+                let fixed = Fixed { is_announced: false, sigma_s: 2.0, overheads: &OVERHEADS };
+        let rebuild = Rebuild { prefill_tps: route.prefill_tps, decode_tps: 10.0, wait_s: 0.0 };
+        let cold = Takeover::cold(route.context_tokens, route.decode_tps, &rebuild, 2.0, &OVERHEADS);
+        for way in [ids_only, pre_copy, hybrid] {
+            let Some(preparation) = way(&route, &OVERHEADS) else { continue };
+            let part = Takeover::preparing(&route, &preparation, fixed);
+            for t_s in [0.0, early_s, t_s] {
+                let missing_tokens = (part.cost_s(t_s) - part.fixed_s) * route.prefill_tps;
+                let all_tokens = route.context_tokens + route.decode_tps * t_s;
+                prop_assert!(missing_tokens <= all_tokens + 1e-6, "{missing_tokens} of {all_tokens}: {part:?}");
+                let worst_s = cold.cost_s(t_s) + OVERHEADS.hand_off_s;
+                prop_assert!(part.cost_s(t_s) <= worst_s + 1e-9, "{worst_s}: {part:?}");
+            }
+        }
+    }
 }

@@ -80,6 +80,21 @@ mod tests {
     }
 
     #[test]
+    fn equal_quantiles_are_evaluated_once() {
+        let evaluations = |residual: Residual| {
+            let count = core::cell::Cell::new(0);
+            let mean = residual.mean_of(|tokens| {
+                count.set(count.get() + 1);
+                tokens
+            });
+            (count.get(), mean)
+        };
+        assert_eq!(evaluations(Residual::exactly(80)), (1, 80.0));
+        assert_eq!(evaluations(Residual::of([100.0, 200.0, 300.0, 400.0, 500.0]).truncated(80)), (1, 80.0));
+        assert_eq!(evaluations(Residual::of([0.0, 10.0, 20.0, 30.0, 40.0])), (5, 20.0));
+    }
+
+    #[test]
     fn an_estimate_alone_is_a_distribution_without_width() {
         let estimate = Residual::exactly(80);
         assert_eq!((estimate.mean_tokens(), estimate.soon_tokens(), estimate.most_tokens()), (80.0, 80.0, 80.0));

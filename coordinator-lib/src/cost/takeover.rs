@@ -2,13 +2,13 @@
 //!
 //! ```text
 //! cold   nothing is prepared   D + O_r + (c + d t)/p + sigma
-//! part   it is being prepared  D + O_h + max(0, c + d t - (p + b) t)/p + sigma
+//! part   it is being prepared  D + O_h + max(0, c + d t - (p + b) (t - begins)+)/p + sigma
 //! warm   it keeps up           D + O_h + lag/p + sigma
 //! notice it is announced N seconds ahead: no detection, no surprise
 //! ```
 
 use super::departures::DepartureCurve;
-use super::preparation::Overheads;
+use super::preparation::{Overheads, Preparation, Route};
 use super::residual::Residual;
 
 /// The peer that takes over.
@@ -35,6 +35,8 @@ pub struct Takeover {
     pub growth_from_s: f64,
     /// Tokens a second that a preparation takes away from them.
     pub gain_tps: f64,
+    /// Seconds until it begins to; 0 for one that is under way.
+    pub gain_from_s: f64,
     /// Tokens a second that the peer which takes over prefills.
     pub rebuild_tps: f64,
 }
@@ -48,6 +50,7 @@ impl Takeover {
             growth_tps: decode_tps,
             growth_from_s: 0.0,
             gain_tps: 0.0,
+            gain_from_s: 0.0,
             rebuild_tps: rebuild.prefill_tps,
         }
     }
@@ -60,6 +63,7 @@ impl Takeover {
             growth_tps: 0.0,
             growth_from_s: 0.0,
             gain_tps: 0.0,
+            gain_from_s: 0.0,
             rebuild_tps: 1.0,
         }
     }
@@ -72,8 +76,16 @@ impl Takeover {
             growth_tps: decode_tps,
             growth_from_s: 0.0,
             gain_tps,
+            gain_from_s: 0.0,
             rebuild_tps,
         }
+    }
+
+    /// The same of a destination that gets `route` by `preparation`: until that begins, it gains nothing.
+    pub fn preparing(route: &Route, preparation: &Preparation, fixed: Fixed<'_>) -> Self {
+        let (lag_tokens, gain_tps) = (route.context_tokens, preparation.gain_tps);
+        let part = Self::part(lag_tokens, route.decode_tps, gain_tps, route.prefill_tps, fixed);
+        Self { gain_from_s: preparation.begins_s, ..part }
     }
 
     /// U_warm: a destination stays `lag_tokens` behind.
@@ -84,16 +96,18 @@ impl Takeover {
     /// U at `t_s` seconds from now.
     pub fn cost_s(&self, t_s: f64) -> f64 {
         let grown_tokens = self.growth_tps * (t_s - self.growth_from_s).max(0.0);
-        let missing_tokens = (self.missing_tokens + grown_tokens - self.gain_tps * t_s).max(0.0);
+        let gained_tokens = self.gain_tps * (t_s - self.gain_from_s).max(0.0);
+        let missing_tokens = (self.missing_tokens + grown_tokens - gained_tokens).max(0.0);
         self.fixed_s + missing_tokens / self.rebuild_tps
     }
 
-    /// Where U bends: when decoding begins, and when nothing is missing any more, before that or after. Those that never
-    /// come are negative or no numbers.
-    fn kinks_s(&self) -> [f64; 3] {
-        let at_once_s = self.missing_tokens / self.gain_tps;
-        let later_s = (self.missing_tokens - self.growth_tps * self.growth_from_s) / (self.gain_tps - self.growth_tps);
-        [self.growth_from_s, at_once_s, later_s]
+    /// Where U bends: when decoding begins, when the preparation does, and when nothing is missing any more, before
+    /// decoding begins or after. Those that never come are negative or no numbers.
+    fn kinks_s(&self) -> [f64; 4] {
+        let at_once_s = self.gain_from_s + self.missing_tokens / self.gain_tps;
+        let grown_tokens = self.missing_tokens - self.growth_tps * self.growth_from_s;
+        let later_s = (grown_tokens + self.gain_tps * self.gain_from_s) / (self.gain_tps - self.growth_tps);
+        [self.growth_from_s, self.gain_from_s, at_once_s, later_s]
     }
 
     /// The expectation of U over departures before `end_s`.
@@ -118,20 +132,6 @@ impl Fixed<'_> {
         let silence_s = if self.is_announced { 0.0 } else { self.overheads.detection_s + self.sigma_s };
         self.overheads.hand_off_s + silence_s
     }
-}
-
-/// U_q = O_h + max(0, lag + d N - gain N)/p: what a departure announced `notice_s` ahead costs if a destination that
-/// lacks `lag_tokens` uses the notice to prepare.
-pub fn noticed_loss_s(
-    lag_tokens: f64,
-    decode_tps: f64,
-    gain_tps: f64,
-    rebuild_tps: f64,
-    notice_s: f64,
-    overheads: &Overheads,
-) -> f64 {
-    let fixed = Fixed { is_announced: true, sigma_s: 0.0, overheads };
-    Takeover::part(lag_tokens, decode_tps, gain_tps, rebuild_tps, fixed).cost_s(notice_s)
 }
 
 /// No request is expected to take longer, in seconds: thirty years.
@@ -181,8 +181,8 @@ impl Remainder {
     /// and what moves because of L moves because of the hazard.
     pub fn loss_s(&self, departures: &DepartureCurve, takeover: &Takeover, rebuild_decode_tps: f64) -> f64 {
         let slower_s_per_token = (1.0 / rebuild_decode_tps - 1.0 / self.decode_tps).max(0.0);
-        let [growth_s, at_once_s, later_s] = takeover.kinks_s();
-        let kinks_s = [self.begins_s, growth_s, at_once_s, later_s];
+        let [growth_s, gain_s, at_once_s, later_s] = takeover.kinks_s();
+        let kinks_s = [self.begins_s, growth_s, gain_s, at_once_s, later_s];
         self.residual.mean_of(|tokens| {
             departures.expected_s(self.time_s(tokens), kinks_s, |t_s| {
                 let decoded_tokens = self.decode_tps * (t_s - self.begins_s).max(0.0);
@@ -225,11 +225,14 @@ mod tests {
         let cold = Takeover::cold(1000.0, 10.0, &REBUILD, 2.0, &OVERHEADS);
         check("cold", &cold, &[(0.0, 16.2), (50.0, 21.2)]);
         check("cold, after a wait", &Takeover { growth_from_s: 20.0, ..cold }, &[(20.0, 16.2), (50.0, 19.2)]);
-        check("part", &Takeover::part(1000.0, 10.0, 110.0, 100.0, SILENT), &[(0.0, 13.1), (5.0, 8.1), (50.0, 3.1)]);
+        let part = Takeover::part(1000.0, 10.0, 110.0, 100.0, SILENT);
+        check("part", &part, &[(0.0, 13.1), (5.0, 8.1), (50.0, 3.1)]);
+        let late = Takeover { gain_from_s: 2.0, ..part };
+        check("part, later", &late, &[(0.0, 13.1), (2.0, 13.3), (5.0, 10.3), (12.2, 3.1), (50.0, 3.1)]);
         check("warm", &Takeover::warm(20.0, 100.0, SILENT), &[(0.0, 3.3), (50.0, 3.3)]);
         check("nobody", &Takeover::restart(60.0, 2.0, &OVERHEADS), &[(0.0, 63.0), (50.0, 63.0)]);
-        let noticed_s = |notice_s| noticed_loss_s(1000.0, 10.0, 110.0, 100.0, notice_s, &OVERHEADS);
-        assert!((noticed_s(5.0) - 5.1).abs() < 1e-12 && (noticed_s(30.0) - 0.1).abs() < 1e-12);
+        let noticed = Takeover::part(1000.0, 10.0, 110.0, 100.0, Fixed { is_announced: true, ..SILENT });
+        check("noticed", &noticed, &[(5.0, 5.1), (30.0, 0.1)]);
     }
 
     /// Leaves after exactly five seconds, as far as a constant hazard can say so.

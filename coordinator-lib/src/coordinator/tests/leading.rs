@@ -19,12 +19,12 @@ pub(super) fn origin() -> PeerId {
 
 /// Elected at 0.
 pub(super) fn leader() -> Coordinator {
-    leader_with(CoordinatorConfig::default())
+    leader_with(&CoordinatorConfig::default())
 }
 
 /// The same, which decides so.
-pub(super) fn leader_with(config: CoordinatorConfig) -> Coordinator {
-    let mut leader = Coordinator::new(config);
+pub(super) fn leader_with(config: &CoordinatorConfig) -> Coordinator {
+    let mut leader = Coordinator::new(*config);
     leader.handle(ms(0), &view_of(&[]), Input::Leading { term: Term(1) });
     leader
 }

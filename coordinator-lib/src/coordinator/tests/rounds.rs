@@ -88,7 +88,7 @@ fn a_request_goes_over_to_the_standby_that_keeps_up() {
 #[test]
 fn by_the_rule_as_given_it_moves_in_one_step() {
     let policy = HazardAwarePolicy { migration: MigrationModel::Blocking, ..HazardAwarePolicy::default() };
-    let mut leader = leader_with(CoordinatorConfig { policy, ..CoordinatorConfig::default() });
+    let mut leader = leader_with(&CoordinatorConfig { policy, ..CoordinatorConfig::default() });
     first_round(&mut leader, &view_of(&one_risky()), &[report(1, running_on(2))]);
     let plan = plans(&mut leader).remove(0);
     assert_eq!(plan.action, Action::Commit { destination: peer(3), way: Way::StoppedSplit });

@@ -5,11 +5,10 @@ use super::hold::HoldTest;
 use super::notice::{NoticeTest, decoding_stall_s, stopped_stall_s};
 use super::prepare::{PrepareCost, PrepareTest};
 use super::veto::{Scruples, Veto};
+use super::way::from_here;
 use super::weigh::Weighing;
 use super::{Candidate, CandidateTerms, Host, Leaving, StayTerms};
-use crate::cost::{
-    Overheads, Preparation, Route, Takeover, Way, context_at_failure_tokens, keep_up_s, preparation, preparation_by,
-};
+use crate::cost::{Overheads, Preparation, Route, Takeover, Way, context_at_failure_tokens, keep_up_s};
 
 /// A candidate that could prepare, and how.
 pub(super) struct Destination<'w, 'a, K> {
@@ -65,7 +64,7 @@ impl<'w, 'a, K: Copy + PartialEq> Destination<'w, 'a, K> {
             kv_bytes_per_token: if kv_tps > 0.0 { kv_bytes_per_token } else { 0.0 },
             round_trip_s: if path.round_trip_s > 0.0 { path.round_trip_s } else { 0.0 },
         };
-        let preparation = from_here(weighing, host.id, &route).ok_or(Veto::CannotKeepUp)?;
+        let preparation = from_here(weighing, host, &route).ok_or(Veto::CannotKeepUp)?;
         Ok(Self { weighing, candidate, route, preparation })
     }
 
@@ -112,12 +111,7 @@ impl<'w, 'a, K: Copy + PartialEq> Destination<'w, 'a, K> {
         if self.is_ready() && weighing.is_under_way(self.host().id) {
             return Takeover::warm(route.context_tokens, route.prefill_tps, weighing.fixed());
         }
-        // Until it begins nothing is gained; counted from the start, which makes it look a little later than it is.
-        let begins_s =
-            if weighing.is_under_way(self.host().id) { 0.0 } else { weighing.parameters.overheads.recompute_s };
-        let gain_tps = self.preparation.gain_tps;
-        let missing_tokens = route.context_tokens + gain_tps * begins_s;
-        Takeover::part(missing_tokens, route.decode_tps, gain_tps, route.prefill_tps, weighing.fixed())
+        Takeover::preparing(route, &self.preparation, weighing.fixed())
     }
 
     /// U if it keeps what it has and follows no more.
@@ -188,8 +182,7 @@ impl<'w, 'a, K: Copy + PartialEq> Destination<'w, 'a, K> {
         let Leaving::Announced { notice_ms, decodes, .. } = self.weighing.request.leaving else { return None };
         let (notice_s, overheads) = (f64::from(notice_ms) / 1000.0, &self.weighing.parameters.overheads);
         let hand_off_s = if decodes {
-            let startup_s = if self.weighing.is_under_way(self.host().id) { 0.0 } else { overheads.recompute_s };
-            decoding_stall_s(&self.route, self.preparation.gain_tps, startup_s, notice_s, overheads)
+            decoding_stall_s(&self.route, &self.preparation, notice_s, overheads)
         } else {
             stopped_stall_s(&self.route, notice_s, overheads)
         };
@@ -198,17 +191,6 @@ impl<'w, 'a, K: Copy + PartialEq> Destination<'w, 'a, K> {
         let reactive_s = self.weighing.cold().cost_s(if decodes { notice_s } else { 0.0 }) + fallback_loss_s;
         Some(NoticeTest { stall_s, loss_s, gain_s: reactive_s - stall_s - loss_s })
     }
-}
-
-/// What a preparation takes from where it stands. One that runs goes on in its way and has begun already.
-fn from_here<K: Copy + PartialEq>(weighing: &Weighing<'_, K>, host: K, route: &Route) -> Option<Preparation> {
-    let overheads = &weighing.parameters.overheads;
-    let begun = weighing.standby_at(host).filter(|standby| !standby.is_paused);
-    let goes_on = begun.and_then(|standby| {
-        let begun = Overheads { recompute_s: 0.0, transfer_s: 0.0, ..*overheads };
-        preparation_by(standby.way, route, &begun)
-    });
-    goes_on.or_else(|| preparation(route, overheads))
 }
 
 /// S: seconds of stall while what the destination lacks gets there.

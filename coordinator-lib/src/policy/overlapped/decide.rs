@@ -13,7 +13,8 @@
 use super::candidate::{Destination, terms};
 use super::weigh::Weighing;
 use super::{
-    Action, Because, CandidateTerms, Decision, Leaving, OverlappedParameters, PrepareTest, RunningRequest, Standby,
+    Action, Because, CandidateTerms, Decision, Leaving, NoticeTest, OverlappedParameters, PrepareTest, RunningRequest,
+    Standby,
 };
 use crate::cost::Way;
 
@@ -93,12 +94,18 @@ fn on_notice<K: Copy + PartialEq>(
     if decodes && weighing.remainder.horizon_s() < notice_s {
         return (Action::Stay, Because::DoneBeforeNotice);
     }
-    let able = candidates.iter().filter_map(|terms| Some((terms, terms.notice?, terms.preparation?)));
-    let best = able.reduce(|best, other| if other.1.cost_s() < best.1.cost_s() { other } else { best });
-    let Some((terms, notice, preparation)) = best else { return (Action::Stay, Because::NobodyElse) };
-    if notice.gain_s <= 0.0 {
-        return (Action::Stay, Because::NoticeWithoutBetter);
-    }
+    let able = || candidates.iter().filter_map(|terms| Some((terms, terms.notice?, terms.preparation?)));
+    // What is transferred to the standby is worth keeping, and a look later noise may have it the other way.
+    let kept_s =
+        |host| if weighing.standby_at(host).is_some() { weighing.parameters.limits.switch_gain_s } else { 0.0 };
+    let cost_s = |terms: &CandidateTerms<K>, notice: &NoticeTest| notice.cost_s() - kept_s(terms.host);
+    let better = able().filter(|(_, notice, _)| notice.gain_s > 0.0);
+    let best =
+        better.reduce(|best, other| if cost_s(other.0, &other.1) < cost_s(best.0, &best.1) { other } else { best });
+    let Some((terms, _, preparation)) = best else {
+        let because = if able().next().is_some() { Because::NoticeWithoutBetter } else { Because::NobodyElse };
+        return (Action::Stay, because);
+    };
     let destination = terms.host;
     if !decodes {
         return (Action::Commit { destination, way: Way::StoppedSplit }, Because::Notice);

@@ -30,6 +30,7 @@ mod prepare;
 #[cfg(test)]
 mod tests;
 mod veto;
+mod way;
 mod weigh;
 
 pub use commit::CommitTest;
@@ -43,3 +44,4 @@ pub use parameters::{OverlapLimits, OverlappedParameters};
 pub use place::{Placing, place, placement_terms};
 pub use prepare::PrepareTest;
 pub use veto::Veto;
+pub use way::WayChoice;

@@ -1,6 +1,6 @@
 //! NOTICE: a departure that announces itself leaves seconds to use.
 
-use crate::cost::{Overheads, Route, noticed_loss_s, stopped_split};
+use crate::cost::{Fixed, Overheads, Preparation, Route, Takeover, stopped_split};
 
 /// What a candidate makes of the notice.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -21,18 +21,10 @@ impl NoticeTest {
     }
 }
 
-/// U_q of a source that decodes until it goes, in `notice_s` seconds, of which a destination that lacks
-/// `route.context_tokens` uses all but the first `startup_s`.
-pub(super) fn decoding_stall_s(
-    route: &Route,
-    gain_tps: f64,
-    startup_s: f64,
-    notice_s: f64,
-    overheads: &Overheads,
-) -> f64 {
-    let unused_tokens = gain_tps * startup_s.min(notice_s);
-    let missing_tokens = route.context_tokens + unused_tokens;
-    noticed_loss_s(missing_tokens, route.decode_tps, gain_tps, route.prefill_tps, notice_s, overheads)
+/// U_q = O_h + max(0, lag + d N - gain (N - begins)+)/p of a source that decodes until it goes, in N = `notice_s` seconds.
+pub(super) fn decoding_stall_s(route: &Route, preparation: &Preparation, notice_s: f64, overheads: &Overheads) -> f64 {
+    let fixed = Fixed { is_announced: true, sigma_s: 0.0, overheads };
+    Takeover::preparing(route, preparation, fixed).cost_s(notice_s)
 }
 
 /// U_q of a source that has stopped, and whose memory is there for `notice_s` seconds: the split, as far as it gets.

@@ -1,5 +1,6 @@
 //! The numbers behind the corrected rule, each with its why.
 
+use super::WayChoice;
 use crate::cost::{Overheads, Prices};
 
 /// What keeps requests from moving and preparing too lightly.
@@ -27,6 +28,9 @@ pub struct OverlapLimits {
     pub hold_share: f64,
     /// Seconds by which a request that waits must be better off elsewhere to go there.
     pub requeue_gain_s: f64,
+    /// Seconds by which another destination must be better than the standby, under a notice, to be taken in its place: what
+    /// is transferred already is worth keeping.
+    pub switch_gain_s: f64,
 }
 
 impl Default for OverlapLimits {
@@ -42,6 +46,7 @@ impl Default for OverlapLimits {
             go_on_share: 0.5,
             hold_share: 0.5,
             requeue_gain_s: 2.0,
+            switch_gain_s: 0.5,
         }
     }
 }
@@ -67,4 +72,6 @@ pub struct OverlappedParameters {
     pub prices: Prices,
     /// What keeps requests still.
     pub limits: OverlapLimits,
+    /// How the way of a new preparation is chosen.
+    pub way_choice: WayChoice,
 }

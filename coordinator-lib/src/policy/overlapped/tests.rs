@@ -80,6 +80,49 @@ fn a_threatened_request_is_prepared_elsewhere_in_the_way_that_the_link_says() {
     }
 }
 
+/// Where the link is a little more than four times as fast as the prefill, phi says pre-copy, and the hybrid is ready first.
+#[test]
+fn a_way_chosen_by_worth_is_the_one_that_saves_most_after_its_price() {
+    let parameters = |way_choice| OverlappedParameters { way_choice, ..OverlappedParameters::default() };
+    let way_of = |path, every_s, leaving, way_choice| {
+        let curve = Every(every_s);
+        let candidates = [Candidate { path: Some(path), ..to(host("j", &NEVER)) }];
+        let request = RunningRequest { context_tokens: 4000, leaving, ..on(&curve, &candidates) };
+        decide(&request, &parameters(way_choice)).candidates[0].preparation.unwrap().way
+    };
+    let over = |goodput_bps: f64| Path { goodput_bps, ..LINK };
+    let notice = announced(5000, true);
+    for (name, path, every_s, leaving, by_phi, by_worth) in [
+        ("in danger", over(4.5e6), 20.0, Leaving::Unannounced, Way::PreCopy, Way::Hybrid),
+        ("at leisure", over(4.5e6), 6000.0, Leaving::Unannounced, Way::PreCopy, Way::PreCopy),
+        ("a slow link, in danger", over(4e5), 20.0, Leaving::Unannounced, Way::Ids, Way::Hybrid),
+        ("no link", over(0.0), 20.0, Leaving::Unannounced, Way::Ids, Way::Ids),
+        ("under a notice", over(4.5e6), 1e9, notice, Way::PreCopy, Way::Hybrid),
+    ] {
+        assert_eq!(way_of(path, every_s, leaving, WayChoice::ByPhi), by_phi, "{name}, by phi");
+        assert_eq!(way_of(path, every_s, leaving, WayChoice::ByWorth), by_worth, "{name}, by worth");
+    }
+}
+
+#[test]
+fn a_source_that_is_sure_to_leave_within_seconds_is_prepared_for_whatever_the_link() {
+    for (goodput_bps, way) in [(1e9, Way::PreCopy), (1e6, Way::Hybrid), (1e5, Way::Ids)] {
+        let candidates = [Candidate { path: Some(Path { goodput_bps, ..LINK }), ..to(host("j", &NEVER)) }];
+        let request = RunningRequest { context_tokens: 2000, ..on(&Every(1.0), &candidates) };
+        check(&format!("{goodput_bps}"), &request, (prepare(way), Because::PreparationPays));
+    }
+}
+
+#[test]
+fn a_standby_that_reports_to_lack_more_than_there_is_lacks_all() {
+    let candidates = [to(host("j", &NEVER))];
+    let decision_at = |lag_tokens| {
+        let request = RunningRequest { standby: Some(standby(lag_tokens)), ..on(&Every(60.0), &candidates) };
+        decide(&request, &OverlappedParameters::default())
+    };
+    assert_eq!(decision_at(u32::MAX), decision_at(1000));
+}
+
 #[test]
 fn a_preparation_that_does_not_pay_is_not_begun() {
     let j = host("j", &NEVER);
@@ -224,6 +267,32 @@ fn a_departure_that_is_announced_is_used_whatever_the_hazard_says() {
         check(name, &RunningRequest { leaving, standby, ..on(&NEVER, &candidates) }, expect);
     }
     check("nobody", &RunningRequest { leaving: announced(5000, true), ..on(&NEVER, &[]) }, (STAY, Because::NobodyElse));
+}
+
+/// A standby that has all is compared with another peer, to which the context could get in time, and which will be safer.
+#[test]
+fn a_notice_keeps_to_what_is_transferred_unless_another_is_better_by_more_than_the_hysteresis() {
+    let to_k = Action::Prepare { destination: "k", way: Way::PreCopy };
+    let stopped = |destination| Action::Commit { destination, way: Way::StoppedSplit };
+    // L within 50 s at j: 3.2 s (cold) times the chance that it leaves.
+    for (name, j_every_s, lag_tokens, decodes, expect) in [
+        ("a hair better", 1e6, 5, true, commit(Way::PreCopy)),
+        ("a little better", 2500.0, 5, true, commit(Way::PreCopy)),
+        ("much better", 50.0, 5, true, to_k),
+        ("a hair better than one under way", 1e6, 400, true, prepare(Way::PreCopy)),
+        ("much better than one under way", 50.0, 400, true, to_k),
+        ("a hair better for a stopped source", 1e6, 900, false, stopped("j")),
+        ("much better for a stopped source", 50.0, 900, false, stopped("k")),
+    ] {
+        let j = Every(j_every_s);
+        let candidates = [to(host("k", &NEVER)), to(host("j", &j))];
+        let request = RunningRequest {
+            leaving: announced(20_000, decodes),
+            standby: Some(standby(lag_tokens)),
+            ..on(&NEVER, &candidates)
+        };
+        check(name, &request, (expect, Because::Notice));
+    }
 }
 
 #[test]

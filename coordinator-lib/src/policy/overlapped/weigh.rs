@@ -52,9 +52,10 @@ impl<'a, K: Copy + PartialEq> Weighing<'a, K> {
         self.remainder.decode_tps
     }
 
-    /// Tokens that `host` lacks: what it reports as the standby, else all.
+    /// Tokens that `host` lacks: what it reports as the standby, else all. Nobody lacks more than there is.
     pub(super) fn lag_tokens(&self, host: K) -> f64 {
-        self.standby_at(host).map_or(self.context_tokens, |standby| f64::from(standby.lag_tokens))
+        let reported = self.standby_at(host).map_or(f64::INFINITY, |standby| f64::from(standby.lag_tokens));
+        reported.min(self.context_tokens)
     }
 
     /// The standby, if it is at `host`.
