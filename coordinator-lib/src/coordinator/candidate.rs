@@ -40,12 +40,38 @@ impl<'a> Candidate<'a> {
         view: &'a PeerView,
     ) -> Result<Self, Unfit> {
         let (digest, model) = question.model_on(peer, view)?;
+        Self::with_room(question, reservations, room, view, digest, model)
+    }
+
+    /// The same of a peer that the view's index names, with what it says of the `model`.
+    pub(super) fn indexed(
+        question: &Question<'a>,
+        reservations: &Reservations,
+        room: Room,
+        peer: PeerId,
+        model: &'a ModelLoad,
+    ) -> Option<Self> {
+        let view = question.view.peer(peer)?;
+        let digest = view.digest.as_ref()?;
+        question.check(peer, view, digest, model).ok()?;
+        Self::with_room(question, reservations, room, view, digest, model).ok()
+    }
+
+    fn with_room(
+        question: &Question<'a>,
+        reservations: &Reservations,
+        room: Room,
+        view: &'a PeerView,
+        digest: &'a Digest,
+        model: &'a ModelLoad,
+    ) -> Result<Self, Unfit> {
         let reserved = reservations.on(question.now, digest);
         if !room.is_in(model, reserved.tokens, &question.work) {
             return Err(Unfit::ContextTooLong { context_tokens: model.context_tokens });
         }
         let curve = view.curve().ok_or(Unfit::Unreachable)?;
-        Ok(Self { peer, digest, model, reserved, curve, digest_age_s: view.digest_age_s(question.now) })
+        let digest_age_s = view.digest_age_s(question.now);
+        Ok(Self { peer: digest.peer, digest, model, reserved, curve, digest_age_s })
     }
 
     /// The peer that runs a request, whatever it says of taking more. None where its digest is gone.
@@ -83,12 +109,12 @@ impl<'a> Candidate<'a> {
 
     /// u: the part of its slots that is taken.
     pub(super) fn utilisation(&self) -> f64 {
-        (f64::from(self.sequences()) / f64::from(self.model.slots.max(1))).min(1.0)
+        utilisation(self.model, self.reserved.requests)
     }
 
     /// Requests that decode there, those that are reserved too.
     fn sequences(&self) -> u32 {
-        u32::from(self.model.running).saturating_add(self.reserved.requests)
+        sequences(self.model, self.reserved.requests)
     }
 
     /// As the corrected rule wants it.
@@ -123,4 +149,13 @@ impl<'a> Candidate<'a> {
             known_remaining_s: None,
         }
     }
+}
+
+fn sequences(model: &ModelLoad, reserved: u32) -> u32 {
+    u32::from(model.running).saturating_add(reserved)
+}
+
+/// u: the part of a peer's slots for the model that is taken, by `reserved` requests too.
+pub(super) fn utilisation(model: &ModelLoad, reserved: u32) -> f64 {
+    (f64::from(sequences(model, reserved)) / f64::from(model.slots.max(1))).min(1.0)
 }

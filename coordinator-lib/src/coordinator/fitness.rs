@@ -73,6 +73,12 @@ impl<'a> Question<'a> {
         let Some(model) = digest.models.iter().find(|m| m.model == self.model) else {
             return Err(Unfit::NoModel);
         };
+        self.check(peer, view, digest, model)?;
+        Ok((digest, model))
+    }
+
+    /// The same where it is known what its `digest` says of the model.
+    pub(super) fn check(&self, peer: PeerId, view: &PeerView, digest: &Digest, model: &ModelLoad) -> Result<(), Unfit> {
         if !Room::Scant.is_in(model, 0, &self.work) {
             return Err(Unfit::ContextTooLong { context_tokens: model.context_tokens });
         }
@@ -83,7 +89,7 @@ impl<'a> Question<'a> {
             PeerState::Busy => Err(Unfit::OwnerPresent),
             PeerState::Leaving { .. } => Err(Unfit::Leaving),
             PeerState::Serving if !self.is_reachable(peer, view) => Err(Unfit::Unreachable),
-            PeerState::Serving => Ok((digest, model)),
+            PeerState::Serving => Ok(()),
         }
     }
 

@@ -81,25 +81,14 @@ impl<'p> Rule<'p> {
         self.least_s(question, &offer) + question.residual.mean_of(leaves).max(0.0) * least_loss_s
     }
 
-    /// What those who could take over are ranked by. As given: seconds to prefill a token, the fastest at that is taken. By
-    /// the corrected rule: seconds until the context is prefilled, and what they are worth.
-    pub(super) fn taking_over_s(self, question: &Question<'_>, candidate: &Candidate<'_>) -> f64 {
-        match self {
-            Self::Given(_) => self.least_taking_over_s(question, &candidate.offer()),
-            Self::Corrected(parameters) => {
-                let second = 1.0 + parameters.prices.second(candidate.utilisation());
-                let offer = candidate.offer();
-                second * (f64::from(question.work.context_tokens) / offer.prefill_tps) + offer.wait_s
-            }
-        }
-    }
-
-    /// No peer that offers no more than `offer` ranks before this.
-    pub(super) fn least_taking_over_s(self, question: &Question<'_>, offer: &Offer) -> f64 {
+    /// What those who could take over are ranked by, of a peer that is taken to the part `utilisation`. As given: seconds to
+    /// prefill a token, the fastest at that is taken. By the corrected rule: seconds until the context is prefilled, and what
+    /// they are worth. Never less where the offer is worse or the utilisation greater, to the last bit.
+    pub(super) fn taking_over_s(self, question: &Question<'_>, offer: &Offer, utilisation: f64) -> f64 {
         match self {
             Self::Given(_) => 1.0 / offer.prefill_tps,
             Self::Corrected(parameters) => {
-                let second = 1.0 + parameters.prices.second(0.0);
+                let second = 1.0 + parameters.prices.second(utilisation);
                 second * (f64::from(question.work.context_tokens) / offer.prefill_tps) + offer.wait_s
             }
         }

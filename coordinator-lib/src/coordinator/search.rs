@@ -1,8 +1,8 @@
 //! The best peers for a request, and who would take over from them, by the policy's rule.
 
-use idlewild_protocol::PeerId;
+use idlewild_protocol::{ModelLoad, PeerId};
 
-use super::candidate::Candidate;
+use super::candidate::{Candidate, utilisation};
 use super::fitness::{Question, Room};
 use super::reservations::Reservations;
 use super::rule::Rule;
@@ -91,6 +91,9 @@ impl<'a> Search<'a> {
     }
 }
 
+/// Bounds of E are believed to this part: it is summed in another order.
+const ROUNDING: f64 = 1.0 - 1e-9;
+
 /// E.
 struct Expected<'s, 'a> {
     search: &'s Search<'a>,
@@ -101,11 +104,15 @@ impl<'a> Measure<'a> for Expected<'_, 'a> {
     type Found = Weighed<'a>;
 
     fn least_s(&self, offer: &Offer) -> f64 {
-        self.search.rule.least_s(&self.search.question, offer)
+        ROUNDING * self.search.rule.least_s(&self.search.question, offer)
+    }
+
+    fn least_of(&self, model: &ModelLoad) -> f64 {
+        self.least_s(&Offer::of(model))
     }
 
     fn least_there_s(&self, candidate: &Candidate<'a>) -> f64 {
-        self.search.rule.least_there_s(&self.search.question, candidate, self.takers)
+        ROUNDING * self.search.rule.least_there_s(&self.search.question, candidate, self.takers)
     }
 
     fn weigh(&self, candidate: Candidate<'a>) -> (f64, Weighed<'a>) {
@@ -123,14 +130,19 @@ impl<'a> Measure<'a> for TakingOver<'_, 'a> {
     type Found = Candidate<'a>;
 
     fn least_s(&self, offer: &Offer) -> f64 {
-        self.search.rule.least_taking_over_s(&self.search.question, offer)
+        self.search.rule.taking_over_s(&self.search.question, offer, 0.0)
+    }
+
+    fn least_of(&self, model: &ModelLoad) -> f64 {
+        self.search.rule.taking_over_s(&self.search.question, &Offer::of(model), utilisation(model, 0))
     }
 
     fn least_there_s(&self, candidate: &Candidate<'a>) -> f64 {
-        self.least_s(&candidate.offer())
+        self.weigh(*candidate).0
     }
 
     fn weigh(&self, candidate: Candidate<'a>) -> (f64, Candidate<'a>) {
-        (self.search.rule.taking_over_s(&self.search.question, &candidate), candidate)
+        let (offer, utilisation) = (candidate.offer(), candidate.utilisation());
+        (self.search.rule.taking_over_s(&self.search.question, &offer, utilisation), candidate)
     }
 }

@@ -2,21 +2,19 @@
 //!
 //! Best first over the groups of an index ([`crate::view::Carriers`]) and their cells: the bound for the best that a cell
 //! can offer holds for everybody in it. They are opened by rising bound until the next one cannot hold anybody better than
-//! the worst that is kept; within a cell the same test comes before every dearer step. So the answer is that of a full
-//! scan, which a test holds it to, unless `looks_max` ends it early.
+//! the worst that is kept; within a cell the same test comes before every dearer step. There the order of equals counts,
+//! so that of many peers that measure the same only the first are looked up. So the answer is that of a full scan, which
+//! a test holds it to, unless `looks_max` ends it early.
 
 use core::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use idlewild_protocol::PeerId;
+use idlewild_protocol::{ModelLoad, PeerId};
 
 use super::candidate::Candidate;
 use super::fitness::{Question, Room};
 use super::reservations::Reservations;
 use crate::view::{Cell, Group, Offer};
-
-/// Bounds are believed to this part, so that rounding never hides the better of two.
-const ROUNDING: f64 = 1.0 - 1e-9;
 
 /// Where to look, and how far.
 #[derive(Debug, Clone, Copy)]
@@ -28,7 +26,7 @@ pub(super) struct Sweep<'a> {
     pub(super) looks_max: usize,
 }
 
-/// A measure of peers, in seconds: less is better.
+/// A measure of peers, in seconds: less is better. Its bounds must hold to the last bit, for equals too.
 pub(super) trait Measure<'a> {
     /// What it finds out about a peer.
     type Found;
@@ -36,7 +34,10 @@ pub(super) trait Measure<'a> {
     /// No peer that offers no more than `offer` measures less.
     fn least_s(&self, offer: &Offer) -> f64;
 
-    /// A closer bound for a peer that was looked up: cheaper than to weigh it.
+    /// A closer bound for a peer whose digest says this of the model, whatever is reserved there.
+    fn least_of(&self, model: &ModelLoad) -> f64;
+
+    /// A closer one for a peer that was looked up: cheaper than to weigh it.
     fn least_there_s(&self, candidate: &Candidate<'a>) -> f64;
 
     /// The measure of a peer, and what else was found out.
@@ -70,10 +71,13 @@ impl<'a> Queue<'a> {
     }
 }
 
-/// Peers in the order of their measure; of equals the origin first, then the smaller id.
+/// The order of equals: the origin first, then the smaller id.
+type Tie = (bool, PeerId);
+
+/// Peers in the order of their measure, and then of ties.
 #[derive(Debug)]
 struct Best<T> {
-    kept: Vec<(f64, (bool, PeerId), T)>,
+    kept: Vec<(f64, Tie, T)>,
     keep: usize,
 }
 
@@ -109,18 +113,20 @@ impl<'a> Sweep<'a> {
         looks: &mut usize,
     ) -> bool {
         for (peer, model) in cell.peers() {
+            let tie = (peer != self.question.origin, peer);
             let has_room = self.room.is_in(model, 0, &self.question.work);
-            if !(has_room && best.may_improve(measure.least_s(&Offer::of(model)))) {
+            if !(has_room && best.may_take(measure.least_of(model), tie)) {
                 continue;
             }
             if *looks >= self.looks_max {
                 return false;
             }
             *looks += 1;
-            let Some(candidate) = self.look_up(peer) else { continue };
-            if best.may_improve(measure.least_there_s(&candidate)) {
+            let Self { question, reservations, room, .. } = self;
+            let Some(candidate) = Candidate::indexed(question, reservations, *room, peer, model) else { continue };
+            if best.may_take(measure.least_there_s(&candidate), tie) {
                 let (measured_s, found) = measure.weigh(candidate);
-                best.insert(measured_s, (peer != self.question.origin, peer), found);
+                best.insert(measured_s, tie, found);
             }
         }
         true
@@ -134,12 +140,19 @@ impl<'a> Sweep<'a> {
 }
 
 impl<T> Best<T> {
-    /// Whether a peer that measures at least `least_s` may be among the best.
+    /// Whether any peer that measures at least `least_s` may be among the best.
     fn may_improve(&self, least_s: f64) -> bool {
-        self.kept.len() < self.keep || self.kept.last().is_some_and(|(worst_s, ..)| least_s * ROUNDING <= *worst_s)
+        self.kept.len() < self.keep || self.kept.last().is_some_and(|(worst_s, ..)| least_s <= *worst_s)
     }
 
-    fn insert(&mut self, measured_s: f64, tie: (bool, PeerId), found: T) {
+    /// Whether this one may.
+    fn may_take(&self, least_s: f64, tie: Tie) -> bool {
+        let is_before =
+            |(worst_s, worst, _): &(f64, Tie, T)| least_s < *worst_s || (least_s <= *worst_s && tie < *worst);
+        self.kept.len() < self.keep || self.kept.last().is_some_and(is_before)
+    }
+
+    fn insert(&mut self, measured_s: f64, tie: Tie, found: T) {
         let at = self
             .kept
             .partition_point(|(known_s, known, _)| known_s.total_cmp(&measured_s).then(known.cmp(&tie)).is_lt());

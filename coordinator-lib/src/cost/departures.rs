@@ -37,6 +37,9 @@ fn mean_part(x: f64, leaves: f64) -> f64 {
     leaves / x - (1.0 - leaves)
 }
 
+/// Stretches that a curve is taken to have: those of a digest. One with more takes a moment longer.
+const USUAL_STRETCHES: usize = 16;
+
 /// Departures before some time: how likely, and when.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Departures {
@@ -79,6 +82,12 @@ impl Stretch {
     fn until(&self, t_s: f64) -> Departures {
         let part = Segment { length_s: (t_s - self.from_s).min(self.segment.length_s), ..self.segment };
         let (leaves, mean_s) = departure(part);
+        self.after(leaves, mean_s)
+    }
+
+    /// Departures until a time before which one comes with probability `leaves` once the stretch is entered, `mean_s` seconds
+    /// into it on average, times that probability.
+    fn after(&self, leaves: f64, mean_s: f64) -> Departures {
         Departures {
             probability: self.before.probability + self.survival * leaves,
             moment_s: self.before.moment_s + self.survival * (self.from_s * leaves + mean_s),
@@ -89,13 +98,14 @@ impl Stretch {
 impl DepartureCurve {
     /// Of a peer with this `hazard`, up to `horizon_s` seconds from now.
     pub fn new(hazard: &Hazard<'_>, horizon_s: f64) -> Self {
-        let mut stretches: Vec<Stretch> = Vec::new();
+        let mut stretches: Vec<Stretch> = Vec::with_capacity(USUAL_STRETCHES);
         let (mut from_s, mut survival, mut before) = (0.0, 1.0, Departures::default());
         hazard.for_each_segment(horizon_s, &mut |segment| {
             let stretch = Stretch { segment, from_s, survival, before };
+            let (leaves, mean_s) = departure(segment);
+            before = stretch.after(leaves, mean_s);
             from_s += segment.length_s;
-            survival *= (-segment.rate_per_s * segment.length_s).exp();
-            before = stretch.until(from_s);
+            survival *= 1.0 - leaves;
             stretches.push(stretch);
         });
         Self { stretches }

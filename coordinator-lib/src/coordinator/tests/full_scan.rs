@@ -96,10 +96,32 @@ fn any_model() -> impl Strategy<Value = ModelLoad> {
 /// A step of a swarm's life.
 #[derive(Debug, Clone)]
 enum Step {
-    Tell { n: u8, model: ModelLoad, serves: bool, mean_s: f64, is_direct: bool },
-    Depart { n: u8 },
-    Pass { ms: u64 },
-    Place { n: u8, origin: u8, prompt: u32, output: u32, excluded: u8 },
+    Tell {
+        n: u8,
+        model: ModelLoad,
+        serves: bool,
+        mean_s: f64,
+        is_direct: bool,
+    },
+    /// Many peers say the same at once.
+    TellTwins {
+        from: u8,
+        model: ModelLoad,
+        mean_s: f64,
+    },
+    Depart {
+        n: u8,
+    },
+    Pass {
+        ms: u64,
+    },
+    Place {
+        n: u8,
+        origin: u8,
+        prompt: u32,
+        output: u32,
+        excluded: u8,
+    },
 }
 
 fn any_step() -> impl Strategy<Value = Step> {
@@ -107,11 +129,20 @@ fn any_step() -> impl Strategy<Value = Step> {
     prop_oneof![
         8 => (1_u8..60, any_model(), proptest::bool::weighted(0.9), mean_s, any::<bool>())
             .prop_map(|(n, model, serves, mean_s, is_direct)| Step::Tell { n, model, serves, mean_s, is_direct }),
+        1 => (1_u8..60, any_model(), prop_oneof![Just(60.0), Just(600.0)])
+            .prop_map(|(from, model, mean_s)| Step::TellTwins { from, model, mean_s }),
         1 => (1_u8..60).prop_map(|n| Step::Depart { n }),
         1 => (0_u64..9000).prop_map(|ms| Step::Pass { ms }),
         4 => (0_u8..9, 1_u8..60, 0_u32..5000, 0_u32..3000, 1_u8..60)
             .prop_map(|(n, origin, prompt, output, excluded)| Step::Place { n, origin, prompt, output, excluded }),
     ]
+}
+
+/// Peers that say the same at once: more than a reply names.
+const TWINS: u8 = 40;
+
+fn staying(n: u8, model: ModelLoad, mean_s: f64) -> Digest {
+    Digest { survival: QuantisedSurvival::of(|t_s| (-t_s / mean_s).exp()), ..digest(n, model) }
 }
 
 fn tell(view: &mut View, now: Now, digest: Digest, is_direct: bool) {
@@ -140,8 +171,12 @@ proptest! {
             match step {
                 Step::Tell { n, model, serves, mean_s, is_direct } => {
                     let state = if serves { PeerState::Serving } else { PeerState::Busy };
-                    let survival = QuantisedSurvival::of(|t_s| (-t_s / mean_s).exp());
-                    tell(&mut view, now, Digest { sequence, state, survival, ..digest(n, model) }, is_direct);
+                    tell(&mut view, now, Digest { sequence, state, ..staying(n, model, mean_s) }, is_direct);
+                }
+                Step::TellTwins { from, model, mean_s } => {
+                    for n in from..from + TWINS {
+                        tell(&mut view, now, Digest { sequence, ..staying(n, model, mean_s) }, true);
+                    }
                 }
                 Step::Depart { n } => {
                     view.departed(now, super::fleet::peer(n), idlewild_protocol::DepartureCause::Crash);

@@ -9,4 +9,5 @@ mod random_inputs;
 mod random_views;
 mod reserves;
 mod rounds;
+mod twins;
 mod unfit;
