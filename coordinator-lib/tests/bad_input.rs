@@ -248,7 +248,9 @@ fn nan_rates_in_digests_read_as_slow() {
 fn nan_figures_rank_last_in_an_election_and_excuse_no_silence_of_a_worker() {
     for bad in [f64::NAN, f64::NEG_INFINITY, -1.0] {
         let mut two = [1, 2].map(|n| Election::new(peer(n), Term(0), None, 1));
-        two.iter_mut().for_each(|election| election.handle(s(0), live(&[(1, bad), (2, 60.0)])));
+        for election in &mut two {
+            election.handle(s(0), live(&[(1, bad), (2, 60.0)]));
+        }
         assert!(two[1].poll_timeout() < two[0].poll_timeout(), "{bad}: the other one stands first");
 
         let mut request = origin(s(0));
