@@ -85,6 +85,11 @@ pub(crate) fn with_peer(address: Multiaddr, peer: PeerId) -> String {
     }
 }
 
+/// Whether `text` is a peer's address: `host:port`, `[v6]:port`, or a multiaddress with a host and a port.
+pub fn is_peer_address(text: &str) -> bool {
+    Written::parse(text).is_some()
+}
+
 /// A peer's address as a user writes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Written {
@@ -167,6 +172,7 @@ mod tests {
             ("/unix/x".to_owned(), None),
             (format!("/p2p/{PEER}"), None),
         ] {
+            assert_eq!(is_peer_address(&text), expect.is_some(), "{text}");
             assert_eq!(Written::parse(&text), expect, "{text}");
         }
     }

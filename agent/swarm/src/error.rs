@@ -9,7 +9,8 @@ use idlewild_protocol::{DecodeError, MemberError, Refusal};
 pub enum StartError {
     /// Another process listens there.
     #[error(
-        "{transport} port {port} on {ip} is in use; stop the other program or choose another port (setting swarm.port)"
+        "{transport} port {port} of {ip} is in use; stop the other program, or set swarm.port (--port) to another, or to 0 \
+         for any"
     )]
     PortInUse {
         /// The number.
@@ -20,7 +21,10 @@ pub enum StartError {
         ip: std::net::IpAddr,
     },
     /// The system does not allow it.
-    #[error("cannot listen on {transport} port {port} of {ip} (settings swarm.listen and swarm.port)")]
+    #[error(
+        "cannot listen for peers on {transport} port {port} of {ip}; set swarm.listen (--listen) and swarm.port (--port) \
+         to what this machine has"
+    )]
     Listen {
         /// The number.
         port: u16,
@@ -32,10 +36,10 @@ pub enum StartError {
         source: io::Error,
     },
     /// No port number is free in TCP and UDP alike.
-    #[error("no port is free for both TCP and UDP; name one (setting swarm.port)")]
+    #[error("no port is free for both TCP and UDP; name one with swarm.port (--port)")]
     NoFreePort,
     /// `listen` is empty.
-    #[error("there is no address to listen on (setting swarm.listen)")]
+    #[error("there is no address to listen on; name one with swarm.listen (--listen)")]
     NothingToListenOn,
     /// The certificate is another peer's: the identity and the certificate do not belong together.
     #[error("the certificate was issued to another peer than this identity; join the swarm again")]

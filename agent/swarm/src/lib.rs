@@ -46,6 +46,7 @@ mod streams;
 mod tests;
 mod transport;
 
+pub use address::is_peer_address;
 pub use config::{SwarmConfig, TicketDesk};
 pub use error::{JobLost, JoinError, OpenError, ProbeError, SendError, StartError};
 pub use event::{Departure, Hint, RefusedBy, SwarmEvent};

@@ -236,7 +236,6 @@ impl EventLoop {
             self.dialing.own_place(place);
             if interfaces.is_reachable(place.0.ip()) {
                 let text = with_peer(address.clone(), self.shared.me);
-                tracing::info!(address = %text, "listening");
                 let mut listeners = self.shared.listeners.write().unwrap_or_else(PoisonError::into_inner);
                 if !listeners.contains(&text) {
                     listeners.push(text.clone());
