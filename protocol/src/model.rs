@@ -8,7 +8,7 @@ use crate::ModelId;
 /// The most bytes of a name (of a model, a peer, a file).
 pub const MAX_NAME_BYTES: usize = 96;
 
-/// A model as its file describes it.
+/// A model as the peer that has it describes it.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 pub struct ModelInfo {
     /// The SHA-256 of the file.
@@ -17,7 +17,8 @@ pub struct ModelInfo {
     pub name: String,
     /// Bytes of the file.
     pub size_bytes: u64,
-    /// Tokens of context that the model was trained for.
+    /// Tokens of context that a request may have at that peer: what the model was trained for, or less by the peer's own
+    /// settings.
     pub context_tokens: u32,
 }
 
