@@ -66,9 +66,9 @@ pub enum Why {
     Tried(Ending),
 }
 
-/// `: peer why; peer why`, or nothing.
+/// `: peer: why; peer: why`, or nothing.
 fn listed(peers: &[PeerReason]) -> String {
-    let reasons: Vec<String> = peers.iter().map(|r| format!("{} {}", r.peer.short(), r.why)).collect();
+    let reasons: Vec<String> = peers.iter().map(|r| format!("{}: {}", r.peer.short(), r.why)).collect();
     if reasons.is_empty() { String::new() } else { format!(": {}", reasons.join("; ")) }
 }
 
