@@ -132,10 +132,11 @@ fn a_ticket_that_was_used_is_of_another_swarm_has_expired_or_is_none_is_refused_
             Ok(())
         };
         refused(&used, "has been used; ask for a new one")?;
-        refused("idlewild1nonsense", "not a ticket")?;
+        refused("nonsense", "not a ticket")?;
+        refused("idlewild1nonsense", "damaged")?;
         refused("", "ticket")?;
         let cut = &late[..late.len() - 7];
-        refused(cut, "not a ticket")?;
+        refused(cut, "damaged")?;
 
         // A ticket whose time is over at its issuer, whatever the newcomer's clock says.
         let mut founder = founder;

@@ -39,6 +39,11 @@ pub(super) async fn models(State(api): State<Api>) -> Result<Json<ModelsReply>, 
     Ok(Json(api.desk.ask(Ask::Models).await?))
 }
 
+/// The models of the swarm, once those on disk have been read anew.
+pub(super) async fn reread_models(State(api): State<Api>) -> Result<Json<ModelsReply>, ApiError> {
+    Ok(Json(api.desk.ask(Ask::Reread).await?))
+}
+
 /// Why a request ran where it ran.
 pub(super) async fn explain(
     State(api): State<Api>,
@@ -48,7 +53,7 @@ pub(super) async fn explain(
         .parse()
         .map_err(|error| ApiError::bad_request(Some("invalid_value"), Some("request"), format!("{error}")))?;
     api.desk.records().explain(request).await.map(Json).ok_or_else(|| {
-        let message = format!("no record of {request} at this peer; ask the peer that accepted it");
+        let message = format!("no record of {request} at this peer; it is kept where the request was asked");
         ApiError::not_found(code::UNKNOWN_REQUEST, message)
     })
 }

@@ -34,7 +34,7 @@ impl ApiError {
     /// No key, or a wrong one. Never says which part of it is wrong.
     pub fn unauthorised() -> Self {
         let message = "incorrect API key: send the text of the api-key file in idlewild's state folder as \
-                       `Authorization: Bearer <key>` (`idlewild status` names the file)";
+                       `Authorization: Bearer <key>` (`idlewild config path` names the file)";
         Self { code: Some(code::BAD_KEY), ..Self::new(StatusCode::UNAUTHORIZED, message) }
     }
 
@@ -96,7 +96,8 @@ impl ApiError {
 
 impl From<Failure> for ApiError {
     fn from(failure: Failure) -> Self {
-        let Failure { kind, message, retry_after } = failure;
+        let Failure { kind, message, hint, retry_after } = failure;
+        let message = hint.map_or_else(|| message.clone(), |hint| format!("{message}\nhint: {hint}"));
         let (status, code) = match kind {
             FailureKind::NobodyCanServe => (StatusCode::SERVICE_UNAVAILABLE, code::NO_PEER),
             FailureKind::PromptTooLong => (StatusCode::BAD_REQUEST, code::CONTEXT_LENGTH),

@@ -7,6 +7,7 @@
 //! | `GET /idlewild/v1/requests` | | [`RequestsReply`] |
 //! | `POST /idlewild/v1/invite` | [`InviteRequest`] | [`InviteReply`] |
 //! | `GET /idlewild/v1/models` | | [`ModelsReply`] |
+//! | `POST /idlewild/v1/models` | | [`ModelsReply`], once the models on disk have been read anew |
 //! | `POST /idlewild/v1/stop` | | [`StopReply`], then the agent stops as on SIGTERM |
 //!
 //! A refusal has OpenAI's form, [`ErrorReply`], and an HTTP status of 400 or more. A generation's answer carries the
@@ -22,6 +23,10 @@ use serde::{Deserialize, Serialize};
 
 /// The header of a generation's answer that names its request: what `idlewild explain` takes.
 pub const REQUEST_HEADER: &str = "x-idlewild-request";
+
+/// How a comment of a streamed answer begins that says how many tokens of the prompt are read, of how many:
+/// `: reading 512 5031`.
+pub const READING: &str = "reading";
 
 /// What `idlewild status` shows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -56,6 +61,9 @@ pub struct StatusReply {
     pub engine: EngineReply,
     /// Models on its disk.
     pub models: Vec<ModelInfo>,
+    /// Models that some connected peer has (this one too), by the names that they go by here.
+    #[serde(default)]
+    pub known_models: Vec<ModelInfo>,
     /// Requests that it originated and that run now.
     pub requests_running: u32,
     /// Requests of others (or its own) that it works on now.
@@ -222,11 +230,11 @@ pub struct ModelsReply {
 pub struct ModelReply {
     /// The file's sha256.
     pub id: ModelId,
-    /// Its name here; the id's text where only others have it.
+    /// Its name here; the name that others use where only they have it.
     pub name: String,
-    /// Bytes of the file; none where only others have it.
+    /// Bytes of the file.
     pub size_bytes: Option<u64>,
-    /// Tokens of context that it was made for; none where only others have it.
+    /// Tokens of context, prompt and answer, that a request may have at the peer that allows most.
     pub context_tokens: Option<u32>,
     /// Whether it is on this peer's disk.
     pub here: bool,
@@ -272,6 +280,8 @@ pub mod code {
     pub const MODEL_NOT_FOUND: &str = "model_not_found";
     /// The prompt is longer than any peer's context.
     pub const CONTEXT_LENGTH: &str = "context_length_exceeded";
+    /// A parameter is out of its range.
+    pub const INVALID_VALUE: &str = "invalid_value";
     /// The key is missing or wrong.
     pub const BAD_KEY: &str = "invalid_api_key";
     /// No such request on record.

@@ -13,7 +13,8 @@ use crate::config::{Layer, OwnerChoice};
 #[command(name = "idlewild", version, about, after_help = Exit::help(), max_term_width = 100)]
 pub(super) struct Cli {
     /// Keep everything (settings, identity, models) under this directory instead of the system's places
-    #[arg(long, global = true, env = "IDLEWILD_HOME", value_name = "DIR")]
+    /// [env: IDLEWILD_HOME]
+    #[arg(long, global = true, value_name = "DIR")]
     pub(super) home: Option<PathBuf>,
     #[command(subcommand)]
     pub(super) command: Command,
@@ -68,8 +69,9 @@ pub(super) struct UpArgs {
     /// Address to listen on for other peers; may be repeated
     #[arg(long, value_name = "IP")]
     pub(super) listen: Vec<IpAddr>,
-    /// A peer to connect to, such as /ip4/192.168.1.20/udp/14354/quic-v1; may be repeated
-    #[arg(long, value_name = "ADDR")]
+    /// A peer to connect to: host:port such as 192.168.1.20:14354, or a multiaddress such as
+    /// /ip4/192.168.1.20/udp/14354/quic-v1; may be repeated
+    #[arg(long, value_name = "ADDRESS")]
     pub(super) peer: Vec<String>,
     /// Do not look for peers on the local network
     #[arg(long)]
@@ -108,7 +110,7 @@ impl UpArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct RunArgs {
-    /// The prompt; - or nothing reads it from stdin
+    /// The prompt; - reads it from stdin, and so does leaving it out where stdin is a pipe or a file
     pub(super) prompt: Option<String>,
     /// Which model; the default model, or the only one, if not given
     #[arg(long, short, value_name = "NAME")]
@@ -131,7 +133,7 @@ pub(super) struct RunArgs {
     /// Print times and token counts to stderr
     #[arg(long)]
     pub(super) stats: bool,
-    /// Do not say which peer answered
+    /// Say nothing about the answer: which peer gave it, whether it was cut
     #[arg(long, short)]
     pub(super) quiet: bool,
 }
@@ -247,10 +249,10 @@ pub(super) struct ClusterArgs {
     /// How many agents
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=16))]
     pub(super) peers: u16,
-    /// A model for all of them: a name in this user's store, or a .gguf file
+    /// A model for those that take work: a name in this user's store, or a .gguf file
     #[arg(long, value_name = "NAME|FILE")]
     pub(super) model: Option<String>,
-    /// How many of them, from the first on, take no work themselves
+    /// How many of them, from the first on, take no work themselves and get no model
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(super) busy: u16,
     /// Any setting of all agents, such as engine.backend=fake; may be repeated

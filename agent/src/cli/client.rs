@@ -11,7 +11,7 @@ use super::Exit;
 use super::failure::Failure;
 use crate::api::wire::{ErrorReply, code};
 use crate::config::Paths;
-use crate::store::{read_running, read_secret};
+use crate::store::{DataLock, FileError, read_running, read_secret};
 
 /// How long a connection to this machine's own agent may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -22,6 +22,10 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest answer that is taken in whole.
 const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
 
+/// What to do where files cannot be read.
+pub(super) const OTHERS_DIRECTORY: &str =
+    "do these directories belong to another user? then name one of your own: --home DIR, or IDLEWILD_HOME";
+
 /// Talks to the agent of one user's directories.
 #[derive(Debug, Clone)]
 pub(super) struct Client {
@@ -31,12 +35,12 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// Finds the agent; fails if none has ever said where it listens.
+    /// Finds the agent; fails if none says where it listens, or if that or its key cannot be read.
     pub(super) fn new(paths: &Paths) -> Result<Self, Failure> {
-        let running = read_running(paths).ok_or_else(no_agent)?;
+        let running = read_running(paths).map_err(unusable)?.ok_or_else(|| silent(paths))?;
         let key = read_secret(&paths.api_key_file(), "start the agent again for a new key")
-            .map_err(|e| Failure::new(Exit::State, e))?
-            .ok_or_else(no_agent)?;
+            .map_err(unusable)?
+            .ok_or_else(|| keyless(paths))?;
         Self::at(running.api, key.trim().to_owned())
     }
 
@@ -87,6 +91,35 @@ fn reachable(api: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, api.port())
 }
 
+/// A file is there, or may be, and is of no use.
+fn unusable(error: FileError) -> Failure {
+    let is_read = matches!(error, FileError::Read { .. });
+    let failure = Failure::new(Exit::State, error);
+    if is_read { failure.hint(OTHERS_DIRECTORY) } else { failure }
+}
+
+/// Nobody says where it listens.
+fn silent(paths: &Paths) -> Failure {
+    match DataLock::holder(paths) {
+        None => no_agent(),
+        Some(pid) => Failure::words(
+            Exit::NoAgent,
+            format!("no agent answers yet: the idlewild process {pid} uses {}", paths.data.display()),
+        )
+        .hint("it starts, stops or does something else: try again in a moment"),
+    }
+}
+
+/// An agent wrote where it listens, and its key is not there.
+fn keyless(paths: &Paths) -> Failure {
+    if !DataLock::is_held(paths) {
+        return no_agent();
+    }
+    let file = paths.api_key_file();
+    Failure::words(Exit::State, format!("the agent runs, but the file of its key is gone ({})", file.display()))
+        .hint("for a new key restart it: `idlewild down`, then `idlewild up`")
+}
+
 fn no_agent() -> Failure {
     Failure::words(Exit::NoAgent, "no agent is running").hint("start it with `idlewild up`")
 }
@@ -118,9 +151,11 @@ async fn refused(response: Response) -> Failure {
 pub(super) fn failure_of(reply: &ErrorReply) -> Failure {
     let failure = |exit| Failure::words(exit, &reply.error.message);
     match reply.error.code.as_deref() {
-        Some(code::NO_PEER) => failure(Exit::NoPeer).hint("`idlewild status` shows what each peer is doing"),
+        // Its message says what to do.
+        Some(code::NO_PEER) => failure(Exit::NoPeer),
         Some(code::MODEL_NOT_FOUND) => failure(Exit::NotFound).hint("`idlewild models list` shows what there is"),
         Some(code::CONTEXT_LENGTH | code::UNKNOWN_REQUEST) => failure(Exit::NotFound),
+        Some(code::INVALID_VALUE) => failure(Exit::Usage),
         Some(code::BAD_KEY) => failure(Exit::State)
             .hint("the agent was started with another key; restart it (`idlewild down`, `idlewild up`)"),
         Some(_) | None => failure(Exit::Failed),
@@ -169,6 +204,7 @@ mod tests {
             (Some("model_not_found"), Exit::NotFound),
             (Some("context_length_exceeded"), Exit::NotFound),
             (Some("unknown_request"), Exit::NotFound),
+            (Some("invalid_value"), Exit::Usage),
             (Some("invalid_api_key"), Exit::State),
             (Some("something_else"), Exit::Failed),
             (None, Exit::Failed),

@@ -56,7 +56,7 @@ pub(super) async fn cluster(context: &Context, printer: &mut Printer, args: Clus
     }
     let dir = directory(context, args.dir.clone());
     check_stopped(&dir).await?;
-    let model = args.model.as_deref().map(|asked| find_model(context, printer, &dir, asked)).transpose()?;
+    let model = args.model.as_deref().map(|asked| find_model(context, printer, (&dir, &args), asked)).transpose()?;
     let mut agents = Agents::default();
     let outcome = start_all(&dir, &args, model.as_ref(), &mut agents, printer).await;
     let reply = match outcome {
@@ -68,7 +68,7 @@ pub(super) async fn cluster(context: &Context, printer: &mut Printer, args: Clus
     };
     show(printer, &reply, args.json)?;
     if args.keep {
-        printer.note(format!("the agents go on; `idlewild dev stop --dir {}` stops them", dir.display()));
+        printer.note(format!("the agents go on; `{} dev stop --dir {}` stops them", program(), dir.display()));
         return Ok(Exit::Fine);
     }
     printer.note("Ctrl-C stops them");
@@ -114,16 +114,26 @@ async fn check_stopped(dir: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The model that all peers get: a file, or one of this user's store.
-fn find_model(context: &Context, printer: &mut Printer, dir: &Path, asked: &str) -> Result<StoredModel, Failure> {
+/// The first peer that gets the model: those that take no work have no use for one.
+fn first_holder(args: &ClusterArgs) -> u16 {
+    args.busy.saturating_add(1).min(args.peers)
+}
+
+/// The model that the working peers get: a file, or one of this user's store.
+fn find_model(
+    context: &Context,
+    printer: &mut Printer,
+    (dir, args): (&Path, &ClusterArgs),
+    asked: &str,
+) -> Result<StoredModel, Failure> {
     let (config, _) = context.config(Layer::default())?;
     let failed = |error| Failure::new(models::exit_of(&error), error);
     let is_file = Path::new(asked).extension().is_some_and(|ending| ending.eq_ignore_ascii_case("gguf"));
     if !is_file {
         return context.model_store(&config)?.resolve(asked).map_err(failed);
     }
-    // The first peer's store takes the copy; the others link to it.
-    let paths = Paths::under(&home(dir, 1));
+    // The first store that is to have it takes the copy; the others link to it.
+    let paths = Paths::under(&home(dir, first_holder(args)));
     paths.create().or_exit(Exit::State)?;
     let store = ModelStore::open(paths.models_dir()).map_err(failed)?;
     models::import(printer, &store, Path::new(asked), None)
@@ -141,7 +151,7 @@ async fn start_all(
         let home = home(dir, number);
         let paths = Paths::under(&home);
         paths.create().or_exit(Exit::State)?;
-        if let Some(model) = model {
+        if let Some(model) = model.filter(|_| number >= first_holder(args)) {
             let store = ModelStore::open(paths.models_dir()).or_exit(Exit::Failed)?;
             store.adopt(model).or_exit(Exit::Failed)?;
         }
@@ -225,10 +235,15 @@ fn show(printer: &mut Printer, reply: &ClusterReply, json: bool) -> Result<(), F
     for (number, peer) in (1..).zip(&reply.peers) {
         let work = if peer.takes_work { "takes work" } else { "busy" };
         printer.line(format!("peer {number}  {}  {work}", peer.peer))?;
-        printer.line(format!("        {}  key {}", peer.api, peer.api_key))?;
-        printer.line(format!("        idlewild --home {} status", peer.home.display()))?;
+        printer.line(format!("        {}  key in {}", peer.api, Paths::under(&peer.home).api_key_file().display()))?;
+        printer.line(format!("        {} --home {} status", program(), peer.home.display()))?;
     }
     Ok(())
+}
+
+/// This program as it was called: it need not be on the PATH.
+fn program() -> String {
+    std::env::args_os().next().map_or_else(|| "idlewild".to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
 /// Ctrl-C, or what a script or a service manager sends.

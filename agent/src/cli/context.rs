@@ -1,10 +1,11 @@
 //! What every command needs: this user's directories and settings.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use super::Exit;
+use super::client::OTHERS_DIRECTORY;
 use super::failure::{Failure, OrExit};
-use crate::config::{Config, Layer, Paths, Sources, resolve};
+use crate::config::{Config, ConfigError, Layer, Paths, Sources, resolve};
 use crate::models::ModelStore;
 
 /// The directories, and from them the settings.
@@ -14,13 +15,22 @@ pub(super) struct Context {
 }
 
 impl Context {
-    pub(super) fn new(home: Option<&Path>) -> Result<Self, Failure> {
-        Ok(Self { paths: Paths::resolve(home).or_exit(Exit::Usage)? })
+    /// The directories under `home`, else under what `IDLEWILD_HOME` says, else where the system wants them.
+    pub(super) fn new(home: Option<PathBuf>) -> Result<Self, Failure> {
+        // An empty variable is as good as none, as for other programs.
+        let variable = || std::env::var_os("IDLEWILD_HOME").filter(|value| !value.is_empty()).map(PathBuf::from);
+        Ok(Self { paths: Paths::resolve(home.or_else(variable).as_deref()).or_exit(Exit::Usage)? })
     }
 
     /// The settings with these flags on top, and remarks about them.
     pub(super) fn config(&self, flags: Layer) -> Result<(Config, Vec<String>), Failure> {
-        resolve(Sources::of_process(flags, self.paths.config_file())).or_exit(Exit::Usage)
+        resolve(&Sources::of_process(flags, self.paths.config_file())).map_err(|error| match error {
+            ConfigError::Read { .. } => Failure::new(Exit::State, error).hint(OTHERS_DIRECTORY),
+            ConfigError::File { .. }
+            | ConfigError::Variable { .. }
+            | ConfigError::Flag { .. }
+            | ConfigError::Range { .. } => Failure::new(Exit::Usage, error),
+        })
     }
 
     pub(super) fn create_directories(&self) -> Result<(), Failure> {
@@ -31,5 +41,11 @@ impl Context {
     pub(super) fn model_store(&self, config: &Config) -> Result<ModelStore, Failure> {
         self.create_directories()?;
         ModelStore::open(config.models_dir(&self.paths)).or_exit(Exit::Failed)
+    }
+
+    /// The same to look at only: none where there is none yet, and nothing is made.
+    pub(super) fn present_model_store(&self, config: &Config) -> Result<Option<ModelStore>, Failure> {
+        let dir = config.models_dir(&self.paths);
+        if dir.is_dir() { ModelStore::open(dir).or_exit(Exit::Failed).map(Some) } else { Ok(None) }
     }
 }

@@ -9,7 +9,7 @@ pub enum Exit {
     Fine,
     /// It was not done, for a reason that has no code of its own.
     Failed,
-    /// The command line or a setting is wrong; nothing was begun.
+    /// The command line, a setting or a parameter is wrong, or an address or port cannot be had; nothing was begun.
     Usage,
     /// No agent runs for these directories.
     NoAgent,
@@ -17,7 +17,8 @@ pub enum Exit {
     NoPeer,
     /// There is no such model, request or prompt length here.
     NotFound,
-    /// The data directory cannot be used: held by another process, a copy, damaged, or readable by others.
+    /// The directories or the membership cannot be used: held by another process, a copy, damaged, expired, unreadable, or
+    /// readable by others.
     State,
     /// Stopped by Ctrl-C.
     Interrupted,
@@ -30,11 +31,11 @@ impl Exit {
     pub const ALL: [(Self, &'static str); 9] = [
         (Self::Fine, "done"),
         (Self::Failed, "failed"),
-        (Self::Usage, "the command line or a setting is wrong"),
+        (Self::Usage, "the command line or a setting is wrong, or an address or port cannot be had"),
         (Self::NoAgent, "no agent is running"),
         (Self::NoPeer, "no peer can serve the request now"),
         (Self::NotFound, "no such model or request, or a prompt that fits no peer"),
-        (Self::State, "the data directory cannot be used (in use, copied, damaged, readable by others)"),
+        (Self::State, "the directories cannot be used (in use, copied, damaged, unreadable, readable by others)"),
         (Self::Interrupted, "interrupted"),
         (Self::PipeClosed, "the reader of the output went away"),
     ];

@@ -1,5 +1,7 @@
 //! `idlewild explain`: where a request ran, and the terms that decided.
 
+use std::io::IsTerminal;
+
 use idlewild_protocol::{PeerId, PeerTerms};
 
 use super::args::ExplainArgs;
@@ -10,6 +12,11 @@ use super::format::{seconds, table};
 use super::{Exit, Printer};
 use crate::api::wire::{AssignmentReply, ExplainReply, RequestsReply};
 use crate::store::unix_s;
+
+/// What the columns mean, for people who look on.
+const LEGEND: &str = "
+E = T + L is what the choice goes by: T = WAIT + WORK, the seconds until the answer is done, and L, the seconds that are
+expected to be lost because the peer may leave before (LEAVES: how likely that is). > worked, + was to take over.";
 
 pub(super) async fn explain(context: &Context, printer: &mut Printer, args: ExplainArgs) -> Result<Exit, Failure> {
     let client = Client::new(&context.paths)?;
@@ -22,6 +29,9 @@ pub(super) async fn explain(context: &Context, printer: &mut Printer, args: Expl
     } else {
         for line in lines(&story, unix_s()) {
             printer.line(line)?;
+        }
+        if std::io::stdout().is_terminal() {
+            printer.line(LEGEND)?;
         }
     }
     Ok(Exit::Fine)
@@ -40,7 +50,10 @@ pub(super) async fn story_of(client: &Client, request: &str) -> Result<ExplainRe
 
 async fn latest(client: &Client) -> Result<ExplainReply, Failure> {
     let reply: RequestsReply = client.get("/idlewild/v1/requests").await?;
-    reply.requests.into_iter().next().ok_or_else(|| Failure::words(Exit::NotFound, "this peer has had no request yet"))
+    reply.requests.into_iter().next().ok_or_else(|| {
+        Failure::words(Exit::NotFound, "nothing has been asked at this peer yet")
+            .hint("what became of a request is kept at the peer where it was asked, not where it ran: explain it there")
+    })
 }
 
 /// Two lines to stderr after an answer: who gave it, and why that one.

@@ -28,7 +28,7 @@ impl Failure {
         self
     }
 
-    #[cfg(test)]
+    /// What the process would end with.
     pub(super) fn exit(&self) -> Exit {
         self.exit
     }

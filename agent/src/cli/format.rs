@@ -33,6 +33,11 @@ pub(super) fn seconds(s: u64) -> String {
     }
 }
 
+/// A number of things: `1 peer`, `2 peers`.
+pub(super) fn count(number: usize, thing: &str) -> String {
+    if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
+}
+
 /// A probability.
 pub(super) fn percent(p: Option<f64>) -> String {
     p.map_or_else(|| "-".to_owned(), |p| format!("{:.0} %", p * 100.0))
@@ -66,6 +71,7 @@ mod tests {
             assert_eq!(seconds(s), expected);
         }
         assert_eq!(percent(Some(0.987)), "99 %");
+        assert_eq!([count(0, "peer"), count(1, "peer"), count(2, "peer")], ["0 peers", "1 peer", "2 peers"]);
     }
 
     #[test]

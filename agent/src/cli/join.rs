@@ -3,7 +3,7 @@
 use std::io::{BufRead, IsTerminal, Read};
 use std::path::Path;
 
-use idlewild_protocol::Ticket;
+use idlewild_protocol::{TICKET_PREFIX, Ticket};
 
 use super::args::JoinArgs;
 use super::context::Context;
@@ -18,7 +18,15 @@ const MAX_TICKET_BYTES: u64 = 8 * 1024;
 pub(super) async fn join(context: &Context, printer: &mut Printer, args: JoinArgs) -> Result<Exit, Failure> {
     let text = read_ticket(printer, args.file.as_deref())?;
     let ticket: Ticket = text.parse().map_err(|error: idlewild_protocol::MemberError| {
-        Failure::new(Exit::Usage, error).hint("copy the whole line that `idlewild invite` printed")
+        let failure = if text.starts_with(TICKET_PREFIX) {
+            Failure::words(
+                Exit::Usage,
+                "the ticket is damaged: a part of it is missing or changed; nothing was changed here",
+            )
+        } else {
+            Failure::new(Exit::Usage, error)
+        };
+        failure.hint("copy the whole line that `idlewild invite` printed")
     })?;
     context.create_directories()?;
     let membership = join_with(&context.paths, &ticket, args.replace).await?;
@@ -34,6 +42,10 @@ pub(super) async fn join_with(paths: &Paths, ticket: &Ticket, replace: bool) -> 
     })?;
     let now_s = unix_s();
     let me = load_or_create_identity(paths).or_exit(Exit::State)?;
+    if ticket.issuer == me.peer() {
+        return Err(Failure::words(Exit::Usage, "this ticket is this machine's own; nothing was changed")
+            .hint("it is for another machine: run `idlewild join` there"));
+    }
     if !replace {
         check_free(paths, &me, ticket, now_s).await?;
     }

@@ -8,6 +8,7 @@
 //!
 //! Deliberately absent: decisions. A command asks the agent and shows the answer.
 
+mod answer;
 mod args;
 mod client;
 mod cluster;
@@ -27,6 +28,7 @@ mod settings;
 mod sse;
 mod status;
 mod up;
+mod waiting;
 
 use std::process::ExitCode;
 
@@ -73,7 +75,7 @@ pub fn cannot_run(why: &dyn std::error::Error) -> ExitCode {
 }
 
 fn perform(cli: Cli, printer: &mut Printer) -> Result<Exit, Failure> {
-    let context = Context::new(cli.home.as_deref())?;
+    let context = Context::new(cli.home)?;
     // One thread: a token passes six tasks, and waking each on another thread costs more than its work. Whatever takes
     // long is elsewhere: the engine in its child, the swarm and the database on their threads, files on blocking ones.
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -11,7 +11,7 @@ use super::failure::{Failure, OrExit};
 use super::format::{bytes, table};
 use super::{Exit, Printer};
 use crate::api::wire::{ModelReply, ModelsReply};
-use crate::config::Layer;
+use crate::config::{Config, Layer};
 use crate::models::{ModelError, ModelStore, StoredModel};
 
 /// How often the progress of a copy is shown.
@@ -19,18 +19,29 @@ const SHOW_EVERY: Duration = Duration::from_millis(200);
 
 pub(super) async fn models(context: &Context, printer: &mut Printer, args: ModelsArgs) -> Result<Exit, Failure> {
     let (config, _) = context.config(Layer::default())?;
-    let store = context.model_store(&config)?;
     match args.command {
-        ModelsCommand::List(args) => list(context, printer, &store, args.json).await,
+        ModelsCommand::List(args) => list(context, printer, &config, args.json).await,
         ModelsCommand::Import { file, name, json } => {
+            let store = context.model_store(&config)?;
             let model = import(printer, &store, &file, name.as_deref())?;
+            tell_agent(context, printer).await;
             if json {
-                printer.json(&reply_of(&model))?;
+                printer.json(&reply_of(&model, &config))?;
             } else {
                 printer.line(format!("{}  {}", model.info.name, model.info.id))?;
             }
             Ok(Exit::Fine)
         }
+    }
+}
+
+/// Has a running agent look at its models now, so that the next command finds the new one.
+async fn tell_agent(context: &Context, printer: &mut Printer) {
+    let Ok(client) = Client::new(&context.paths) else { return };
+    match client.post::<ModelsReply>("/idlewild/v1/models", &serde_json::json!({})).await {
+        Ok(_) => {}
+        Err(failure) if failure.exit() == Exit::NoAgent => {}
+        Err(_) => printer.note("the running agent could not be told; it looks for new models every few seconds"),
     }
 }
 
@@ -64,11 +75,14 @@ pub(super) fn exit_of(error: &ModelError) -> Exit {
     }
 }
 
-async fn list(context: &Context, printer: &mut Printer, store: &ModelStore, json: bool) -> Result<Exit, Failure> {
-    let here = store.list().or_exit(Exit::Failed)?;
+async fn list(context: &Context, printer: &mut Printer, config: &Config, json: bool) -> Result<Exit, Failure> {
+    let here = match context.present_model_store(config)? {
+        Some(store) => store.list().or_exit(Exit::Failed)?,
+        None => Vec::new(),
+    };
     let reply = match swarm(context).await {
         Some(reply) => reply,
-        None => ModelsReply { models: here.iter().map(reply_of).collect() },
+        None => ModelsReply { models: here.iter().map(|model| reply_of(model, config)).collect() },
     };
     if json {
         printer.json(&reply)?;
@@ -95,12 +109,12 @@ async fn swarm(context: &Context) -> Option<ModelsReply> {
     Client::new(&context.paths).ok()?.get("/idlewild/v1/models").await.ok()
 }
 
-fn reply_of(model: &StoredModel) -> ModelReply {
+fn reply_of(model: &StoredModel, config: &Config) -> ModelReply {
     ModelReply {
         id: model.info.id,
         name: model.info.name.clone(),
         size_bytes: Some(model.info.size_bytes),
-        context_tokens: Some(model.info.context_tokens),
+        context_tokens: Some(model.info.context_tokens.min(config.engine.context_tokens)),
         here: true,
         peers: vec![],
     }

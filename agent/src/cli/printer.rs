@@ -21,8 +21,7 @@ impl Printer {
     /// anything but nothing (no-color.org).
     pub fn of_process() -> Self {
         let forbidden = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        let is_coloured = io::stderr().is_terminal() && !forbidden && !is_dumb;
+        let is_coloured = Self::is_watched() && !forbidden;
         Self::new(Box::new(io::stdout()), Box::new(io::stderr()), is_coloured)
     }
 
@@ -74,6 +73,21 @@ impl Printer {
         let _ = self.err.flush();
     }
 
+    /// Whether a person looks on: words that change and vanish make sense.
+    pub fn is_watched() -> bool {
+        io::stderr().is_terminal() && !is_dumb()
+    }
+
+    /// Shows words in the place of those that were shown before.
+    pub fn progress(&mut self, words: impl Display) {
+        self.prompt(format!("\r{words}\x1b[K"));
+    }
+
+    /// Takes such words away.
+    pub fn clear_progress(&mut self) {
+        self.prompt("\r\x1b[K");
+    }
+
     /// Nobody can be told when stderr is gone; the exit code says the rest.
     fn say(&mut self, colour: &str, label: &str, text: impl Display) {
         let _ = match (self.is_coloured, label.is_empty()) {
@@ -82,6 +96,10 @@ impl Printer {
             (true, false) => writeln!(self.err, "\x1b[{colour}m{label}\x1b[0m{text}"),
         };
     }
+}
+
+fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_some_and(|term| term == "dumb")
 }
 
 #[cfg(test)]

@@ -70,7 +70,7 @@ pub(super) async fn wait_until_up(
         if let Some(status) = started.child.try_wait().or_exit(Exit::Failed)? {
             return Err(did_not_start(status, &last_words(paths, started.log_before), paths));
         }
-        let is_ours = read_running(paths).is_some_and(|running| running.pid == started.child.id());
+        let is_ours = read_running(paths).ok().flatten().is_some_and(|running| running.pid == started.child.id());
         if is_ours && let Some(status) = answer(paths).await.filter(&is_up) {
             return Ok(status);
         }

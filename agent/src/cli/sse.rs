@@ -1,7 +1,19 @@
-//! Server-sent events, as far as the agent's own API uses them: the `data` of each event.
+//! Server-sent events, as far as the agent's own API uses them: the `data` of each event, and the comment that says how far
+//! the prompt is read.
+
+use crate::api::wire::READING;
 
 /// A longer event is not one of ours.
 const MAX_EVENT_BYTES: usize = 4 * 1024 * 1024;
+
+/// What a stream says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Event {
+    /// The data of an event.
+    Data(String),
+    /// The worker has read so many tokens of the prompt, of so many.
+    Reading(u32, u32),
+}
 
 /// Puts events together from the pieces in which they arrive.
 #[derive(Debug, Default)]
@@ -16,8 +28,8 @@ pub(super) struct Events {
 pub(super) struct BadEvent;
 
 impl Events {
-    /// Takes in bytes; gives the data of every event that they complete.
-    pub(super) fn take(&mut self, bytes: &[u8]) -> Result<Vec<String>, BadEvent> {
+    /// Takes in bytes; gives every event that they complete.
+    pub(super) fn take(&mut self, bytes: &[u8]) -> Result<Vec<Event>, BadEvent> {
         let mut complete = Vec::new();
         for &byte in bytes {
             if byte != b'\n' {
@@ -35,8 +47,9 @@ impl Events {
                 }
                 self.data.push_str(data.strip_prefix(' ').unwrap_or(data));
             } else if line.is_empty() && !self.data.is_empty() {
-                complete.push(std::mem::take(&mut self.data));
+                complete.push(Event::Data(std::mem::take(&mut self.data)));
             }
+            complete.extend(reading(line));
             if self.data.len() > MAX_EVENT_BYTES {
                 return Err(BadEvent);
             }
@@ -45,18 +58,25 @@ impl Events {
     }
 }
 
+fn reading(line: &str) -> Option<Event> {
+    let mut words = line.strip_prefix(':')?.split_whitespace();
+    let is_reading = words.next() == Some(READING);
+    let (done, total) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    is_reading.then_some(Event::Reading(done, total))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn events_come_whole_however_the_bytes_are_cut() {
-        let stream =
-            ": keep-alive\n\ndata: {\"a\":1}\n\ndata: ä\r\n\r\nevent: x\ndata: one\ndata:two\n\ndata: [DONE]\n\n";
-        let expected = ["{\"a\":1}", "ä", "one\ntwo", "[DONE]"];
+        let stream = ": keep-alive\n\n: reading 5 12\n\n: reading on\n\ndata: {\"a\":1}\n\ndata: ä\r\n\r\nevent: x\ndata: one\ndata:two\n\ndata: [DONE]\n\n";
+        let data = |text: &str| Event::Data(text.to_owned());
+        let expected = [Event::Reading(5, 12), data("{\"a\":1}"), data("ä"), data("one\ntwo"), data("[DONE]")];
         for size in [1, 2, 3, 7, stream.len()] {
             let mut events = Events::default();
-            let got: Vec<String> =
+            let got: Vec<Event> =
                 stream.as_bytes().chunks(size).flat_map(|piece| events.take(piece).unwrap()).collect();
             assert_eq!(got, expected, "pieces of {size}");
         }

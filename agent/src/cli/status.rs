@@ -1,12 +1,14 @@
 //! `idlewild status`: this peer and its view of the others.
 
-use idlewild_protocol::{ModelLoad, PeerState, Role};
+use std::net::SocketAddr;
+
+use idlewild_protocol::{ModelInfo, ModelLoad, PeerState, Role};
 
 use super::args::JsonArgs;
 use super::client::Client;
 use super::context::Context;
 use super::failure::Failure;
-use super::format::{bytes, percent, rate, seconds, table};
+use super::format::{bytes, count, percent, rate, seconds, table};
 use super::{Exit, Printer};
 use crate::api::wire::{EngineReply, PeerReply, StatusReply};
 
@@ -40,24 +42,19 @@ fn lines(status: &StatusReply) -> Vec<String> {
     );
     let mut lines = vec![
         format!("peer         {}", status.peer),
-        format!("swarm        {} ({role}, {} other peers)", status.swarm, status.peers.len()),
+        format!("swarm        {} ({role}, {})", status.swarm, count(status.peers.len(), "other peer")),
         format!("agent        idlewild {}, up {}", status.version, seconds(status.uptime_s)),
         format!("api          http://{}/v1", status.api),
-        format!("listens at   {}", or_nowhere(&status.listeners)),
+    ];
+    lines.extend(labelled("listens at", &places(&status.listeners)));
+    lines.extend([
         format!("state        {}", own_state(status)),
         format!("coordinator  {coordinator}"),
         format!("engine       {}", engine(&status.engine)),
         format!("requests     {} of its own, {} being worked on", status.requests_running, status.jobs_running),
-    ];
-    for (at, model) in status.models.iter().enumerate() {
-        let label = if at == 0 { "models" } else { "" };
-        lines.push(format!(
-            "{label:<13}{} ({}, {} tokens of context)",
-            model.name,
-            bytes(model.size_bytes),
-            model.context_tokens
-        ));
-    }
+    ]);
+    let model = |m: &ModelInfo| format!("{} ({}, {} tokens of context)", m.name, bytes(m.size_bytes), m.context_tokens);
+    lines.extend(labelled("models", &status.models.iter().map(model).collect::<Vec<_>>()));
     if !status.peers.is_empty() {
         let header = ["PEER", "STATE", "RTT", "UP", "DOWN", "STAYS 1 MIN", "15 MIN", "MODELS"].map(str::to_owned);
         let rows: Vec<Vec<String>> =
@@ -68,8 +65,29 @@ fn lines(status: &StatusReply) -> Vec<String> {
     lines
 }
 
-fn or_nowhere(listeners: &[String]) -> String {
-    if listeners.is_empty() { "no address yet".to_owned() } else { listeners.join(", ") }
+/// A line each, the first behind the label.
+fn labelled(label: &str, values: &[String]) -> Vec<String> {
+    let line = |(at, value): (usize, &String)| format!("{:<13}{value}", if at == 0 { label } else { "" });
+    values.iter().enumerate().map(line).collect()
+}
+
+/// Addresses as `--peer` takes them: UDP and TCP of one place are one.
+fn places(listeners: &[String]) -> Vec<String> {
+    let mut places: Vec<String> = Vec::new();
+    for listener in listeners {
+        let place = place(listener).unwrap_or_else(|| listener.clone());
+        if !places.contains(&place) {
+            places.push(place);
+        }
+    }
+    if places.is_empty() { vec!["no address yet".to_owned()] } else { places }
+}
+
+/// `host:port` of a multiaddress.
+fn place(listener: &str) -> Option<String> {
+    let mut parts = listener.split('/').skip(1);
+    let (_family, ip, _transport, port) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+    Some(SocketAddr::new(ip.parse().ok()?, port.parse().ok()?).to_string())
 }
 
 fn own_state(status: &StatusReply) -> String {
@@ -89,7 +107,7 @@ fn engine(engine: &EngineReply) -> String {
     let process = engine.pid.map_or_else(String::new, |pid| format!(" (pid {pid})"));
     let restarts = match engine.restarts {
         0 => String::new(),
-        n => format!(", restarted {n} times"),
+        n => format!(", restarted {}", count(n as usize, "time")),
     };
     format!(
         "{}{process}, {} of {} requests, {} waiting, {:.0} tok/s answer, {:.0} tok/s prompt{restarts}",
@@ -122,7 +140,7 @@ fn row(peer: &PeerReply, status: &StatusReply) -> Vec<String> {
 }
 
 fn model(load: &ModelLoad, status: &StatusReply) -> String {
-    let known = status.models.iter().find(|model| model.id == load.model);
+    let known = status.models.iter().chain(&status.known_models).find(|model| model.id == load.model);
     let name = known.map_or_else(|| load.model.to_string()[..12].to_owned(), |model| model.name.clone());
     let loaded = if load.loaded { "" } else { ", not loaded" };
     format!("{name} ({:.0} tok/s, {}/{}{loaded})", load.decode_tps, load.running, load.slots)
@@ -130,7 +148,7 @@ fn model(load: &ModelLoad, status: &StatusReply) -> String {
 
 #[cfg(test)]
 mod tests {
-    use idlewild_protocol::{BootId, ModelId, ModelInfo, PeerId, SwarmId, Term};
+    use idlewild_protocol::{BootId, ModelId, PeerId, SwarmId, Term};
 
     use super::*;
     use crate::api::wire::CoordinatorReply;
@@ -179,6 +197,7 @@ mod tests {
                 size_bytes: 99_000_000,
                 context_tokens: 2048,
             }],
+            known_models: vec![],
             requests_running: 0,
             jobs_running: 1,
             peers: vec![PeerReply {
@@ -204,7 +223,7 @@ mod tests {
     fn a_person_sees_this_peer_and_the_others() {
         let text = lines(&reply()).join("\n");
         for expected in [
-            "may invite, 1 other peers",
+            "may invite, 1 other peer)",
             "serving for 65 s: set to always idle",
             "this peer (term 2)",
             "backing off, 0 of 4 requests",
@@ -218,6 +237,26 @@ mod tests {
         for expected in [&PeerId([2; 32]).short(), "busy", "0.3 ms", "110 MB/s", "98 %", "smol (89 tok/s, 1/4)"] {
             assert!(row.contains(expected), "{expected:?} is missing in {row}");
         }
+    }
+
+    #[test]
+    fn addresses_are_shown_as_they_can_be_written_each_once_and_on_a_line_of_its_own() {
+        let mut status = reply();
+        status.listeners =
+            ["/ip4/10.0.0.2/udp/7/quic-v1/p2p/12D3", "/ip4/10.0.0.2/tcp/7/p2p/12D3", "/ip6/fd00::2/tcp/7"]
+                .map(str::to_owned)
+                .to_vec();
+        let text = lines(&status).join("\n");
+        assert!(text.contains("listens at   10.0.0.2:7\n             [fd00::2]:7\n"), "{text}");
+    }
+
+    #[test]
+    fn a_model_that_only_others_have_goes_by_their_name_and_without_one_by_its_hash() {
+        let mut status = reply();
+        status.known_models = std::mem::take(&mut status.models);
+        assert!(lines(&status).last().unwrap().contains("smol (89 tok/s"));
+        status.known_models.clear();
+        assert!(lines(&status).last().unwrap().contains("030303030303 (89 tok/s"));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! `idlewild up` and `down`: the agent of this machine, here or in the background.
 
+use idlewild_swarm::StartError;
+
 use super::args::UpArgs;
 use super::context::Context;
 use super::failure::{Failure, OrExit};
@@ -41,9 +43,26 @@ fn exit_of(error: &RunError) -> Exit {
         | RunError::Membership(_)
         | RunError::File(_)
         | RunError::Key(_)
-        | RunError::Store(_) => Exit::State,
-        RunError::ApiPortInUse(_) | RunError::ApiListen { .. } | RunError::Owner(_) => Exit::Usage,
-        RunError::Models(_) | RunError::Swarm(_) | RunError::OwnProgram(_) | RunError::Signals(_) => Exit::Failed,
+        | RunError::Store(_)
+        | RunError::Swarm(
+            StartError::OtherPeersCertificate
+            | StartError::CertificateExpired
+            | StartError::BadCertificate(_)
+            | StartError::BadIdentity,
+        ) => Exit::State,
+        RunError::ApiPortInUse(_)
+        | RunError::ApiListen { .. }
+        | RunError::Owner(_)
+        | RunError::Swarm(
+            StartError::PortInUse { .. }
+            | StartError::Listen { .. }
+            | StartError::NoFreePort
+            | StartError::NothingToListenOn,
+        ) => Exit::Usage,
+        RunError::Models(_)
+        | RunError::Swarm(StartError::Runtime(_))
+        | RunError::OwnProgram(_)
+        | RunError::Signals(_) => Exit::Failed,
     }
 }
 

@@ -5,6 +5,7 @@ use std::{fs, io};
 
 use toml::Value;
 
+use super::ranges::{Fault, fault};
 use super::settings::{Config, KEYS, Key, Layer};
 
 /// Variables that begin as ours do and are no settings: read elsewhere, or set by tools around the agent.
@@ -56,12 +57,12 @@ pub enum ConfigError {
         /// What is wrong.
         message: String,
     },
-    /// A value is of the right type and out of range, whoever said it.
-    #[error("{key}: {message}")]
+    /// A value of the command line is of the right type and cannot be.
+    #[error("{key}: {message}\nhint: change it on the command line; `idlewild config default` prints every key")]
     Range {
         /// Which key.
-        key: &'static str,
-        /// What it may be.
+        key: String,
+        /// What it is, and what it may be.
         message: String,
     },
 }
@@ -88,35 +89,75 @@ impl Sources {
 }
 
 /// The settings, and remarks that the user should see (such as a variable that names no setting).
-pub fn resolve(sources: Sources) -> Result<(Config, Vec<String>), ConfigError> {
-    let file = read_file(&sources.file)?;
+pub fn resolve(sources: &Sources) -> Result<(Config, Vec<String>), ConfigError> {
+    let text = read_file(&sources.file)?;
+    let file = parse_file(&sources.file, &text)?;
     let (environment, remarks) = read_variables(&sources.variables)?;
-    let config = sources.flags.or(environment).or(file).with_defaults();
-    check_ranges(&config)?;
-    Ok((config, remarks))
+    let config = sources.flags.clone().or(environment.clone()).or(file.clone()).with_defaults();
+    match fault(&config) {
+        None => Ok((config, remarks)),
+        Some(fault) => Err(blame(fault, [&sources.flags, &environment, &file], (&sources.file, &text))),
+    }
 }
 
-fn read_file(path: &Path) -> Result<Layer, ConfigError> {
+/// Says where a value comes from that cannot be: of the sources that speak of its keys, the strongest.
+fn blame(fault: Fault, [flags, environment, file]: [&Layer; 3], (path, text): (&Path, &str)) -> ConfigError {
+    let Fault { keys, message } = fault;
+    let split = |key: &&'static str| key.split_once('.').unwrap_or((key, ""));
+    let said_in = |layer: &Layer| keys.iter().map(split).find(|(section, name)| layer.says(section, name));
+    let key = |(section, name): (&str, &str)| format!("{section}.{name}");
+    if let Some(place) = said_in(flags) {
+        return ConfigError::Range { key: key(place), message };
+    }
+    if let Some((section, name)) = said_in(environment) {
+        let known = KEYS.iter().find(|known| known.section == section && known.name == name);
+        let variable = known.map_or_else(String::new, Key::variable);
+        return ConfigError::Variable { variable, key: key((section, name)), message };
+    }
+    // Defaults are in range: what is left is the file.
+    let place = said_in(file).unwrap_or_default();
+    let advice = advice_for(&message);
+    ConfigError::File { path: path.to_owned(), line: line_of(text, place), key: key(place), message, advice }
+}
+
+/// The line (from 1) on which the file sets a key; the first where that is not found.
+fn line_of(text: &str, (section, name): (&str, &str)) -> usize {
+    let table = toml::de::DeTable::parse(text).ok();
+    let value = table.as_ref().and_then(|table| table.get_ref().get(section)?.get_ref().get(name));
+    let offset = value.map_or(0, |value| value.span().start);
+    text.get(..offset).unwrap_or(text).matches('\n').count() + 1
+}
+
+/// The text of the file, empty where there is none.
+fn read_file(path: &Path) -> Result<String, ConfigError> {
     let failed = |source| ConfigError::Read { path: path.to_owned(), source };
     match fs::metadata(path) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Layer::default()),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(String::new()),
         Err(e) => return Err(failed(e)),
         Ok(about) if about.len() > MAX_FILE_BYTES => {
             return Err(failed(io::Error::other("it is longer than 1 MiB")));
         }
         Ok(_) => {}
     }
-    let text = fs::read_to_string(path).map_err(failed)?;
-    parse_file(path, &text)
+    fs::read_to_string(path).map_err(failed)
 }
 
 fn parse_file(path: &Path, text: &str) -> Result<Layer, ConfigError> {
     toml::from_str(text).map_err(|error| {
         let (line, key) = place_of(text, error.span().map_or(0, |span| span.start));
-        let message = error.message().lines().collect::<Vec<_>>().join(", ");
+        let message = in_words(&error.message().lines().collect::<Vec<_>>().join(", "));
         let advice = advice_for(&message);
         ConfigError::File { path: path.to_owned(), line, key, message, advice }
     })
+}
+
+/// What the parser says, with its names of types replaced by what a person may write.
+fn in_words(message: &str) -> String {
+    [("u16", "a whole number from 0 to 65535"), ("u32", "a whole number from 0 to 4294967295"), ("f32", "a number")]
+        .into_iter()
+        .fold(message.to_owned(), |text, (kind, words)| {
+            text.replace(&format!("expected {kind}"), &format!("expected {words}"))
+        })
 }
 
 fn advice_for(message: &str) -> String {
@@ -151,7 +192,7 @@ fn read_variables(variables: &[(String, String)]) -> Result<(Layer, Vec<String>)
             layer = layer.or(read_value(key, text).map_err(|message| ConfigError::Variable {
                 variable: name.clone(),
                 key: format!("{}.{}", key.section, key.name),
-                message: format!("{message} (it is {text:?})"),
+                message: if message.contains(text) { message } else { format!("{message} (it is {text:?})") },
             })?);
         } else if !NOT_SETTINGS.iter().any(|known| name.starts_with(known)) {
             remarks.push(format!("the environment variable {name} names no setting and is ignored"));
@@ -181,31 +222,7 @@ fn read_value(key: &Key, text: &str) -> Result<Layer, String> {
 fn layer_of(key: &Key, value: Value) -> Result<Layer, String> {
     let section = toml::Table::from_iter([(key.name.to_owned(), value)]);
     let table = toml::Table::from_iter([(key.section.to_owned(), Value::Table(section))]);
-    table.try_into().map_err(|e: toml::de::Error| e.message().to_owned())
-}
-
-/// The largest prompt a peer may be sent is 2 MiB with its frame; a body must leave room for what is added to it.
-const MAX_BODY_BYTES: u32 = 2_000_000;
-
-fn check_ranges(config: &Config) -> Result<(), ConfigError> {
-    let engine = &config.engine;
-    let rate = |tps: f32| tps.is_finite() && tps > 0.0;
-    let checks = [
-        ("api.max_body_bytes", (1024..=MAX_BODY_BYTES).contains(&config.api.max_body_bytes), "1024 to 2000000"),
-        ("api.max_requests", (1..=10_000).contains(&config.api.max_requests), "1 to 10000"),
-        ("swarm.listen", !config.swarm.listen.is_empty(), "at least one address"),
-        ("engine.threads", engine.threads <= 1024, "0 to 1024"),
-        ("engine.slots", (1..=32).contains(&engine.slots), "1 to 32"),
-        ("engine.context_tokens", (64..=1_048_576).contains(&engine.context_tokens), "64 to 1048576"),
-        ("engine.kv_tokens", engine.kv_tokens >= engine.context_tokens, "at least engine.context_tokens"),
-        ("engine.kv_tokens", engine.kv_tokens <= 16_777_216, "at most 16777216"),
-        ("engine.fake_prefill_tps", rate(engine.fake_prefill_tps), "a number above 0"),
-        ("engine.fake_decode_tps", rate(engine.fake_decode_tps), "a number above 0"),
-    ];
-    match checks.into_iter().find(|(_, fine, _)| !fine) {
-        None => Ok(()),
-        Some((key, _, may)) => Err(ConfigError::Range { key, message: format!("out of range (may be {may})") }),
-    }
+    table.try_into().map_err(|e: toml::de::Error| in_words(e.message()))
 }
 
 #[cfg(test)]
@@ -222,7 +239,7 @@ mod tests {
         let path = dir.path().join("config.toml");
         fs::write(&path, text).unwrap();
         let variables = variables.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
-        resolve(Sources { flags, variables, file: path }).map_err(|e| e.to_string())
+        resolve(&Sources { flags, variables, file: path }).map_err(|e| e.to_string())
     }
 
     #[test]
@@ -239,7 +256,7 @@ mod tests {
     #[test]
     fn no_file_and_no_variable_give_the_defaults() {
         let sources = Sources { flags: Layer::default(), variables: vec![], file: "/nonexistent/config.toml".into() };
-        let (config, remarks) = resolve(sources).unwrap();
+        let (config, remarks) = resolve(&sources).unwrap();
         assert_eq!((config.api.port, config.swarm.port), (14353, 14354));
         assert!(config.api.address.is_loopback());
         assert_eq!(config.owner.source, OwnerChoice::Unattended);
@@ -251,7 +268,10 @@ mod tests {
         let cases = [
             ("[api]\nprot = 1\n", "config.toml:2: api.prot: unknown field `prot`"),
             ("[apu]\nport = 1\n", "config.toml:1: apu: unknown field `apu`"),
-            ("\n[api]\n\nport = \"x\"\n", "config.toml:4: api.port: invalid type: string \"x\", expected u16"),
+            (
+                "\n[api]\n\nport = \"x\"\n",
+                "config.toml:4: api.port: invalid type: string \"x\", expected a whole number",
+            ),
             ("[api]\nport = 70000\n", "config.toml:2: api.port: invalid value: integer `70000`"),
             ("[swarm]\npeers = [\n  \"a\",\n  7,\n]\n", "config.toml:4: swarm.peers: invalid type: integer `7`"),
             ("[engine]\nbackend = \"gpu\"\n", "config.toml:2: engine.backend: unknown variant `gpu`"),
@@ -282,6 +302,7 @@ mod tests {
         assert_eq!(config.models.default, "17");
         let error = resolved(Layer::default(), &[("IDLEWILD_API_PORT", "many")], "").unwrap_err();
         assert!(error.starts_with("IDLEWILD_API_PORT: ") && error.contains("api.port"), "{error}");
+        assert!(error.contains("a whole number from 0 to 65535") && error.matches("many").count() == 1, "{error}");
     }
 
     use std::net::IpAddr;
@@ -305,16 +326,37 @@ mod tests {
     }
 
     #[test]
-    fn values_out_of_range_name_their_key() {
-        for (text, key) in [
-            ("[engine]\nslots = 0\n", "engine.slots"),
-            ("[engine]\nkv_tokens = 100\n", "engine.kv_tokens"),
-            ("[engine]\nfake_decode_tps = nan\n", "engine.fake_decode_tps"),
-            ("[swarm]\nlisten = []\n", "swarm.listen"),
-            ("[api]\nmax_body_bytes = 3000000\n", "api.max_body_bytes"),
+    fn a_value_that_cannot_be_is_named_with_its_line_and_key_and_what_it_may_be() {
+        for (text, place, part) in [
+            ("[engine]\nslots = 0\n", "2: engine.slots: ", "0 is out of range (it may be 1 to 32)"),
+            ("\n[api]\nport = 1\n[engine]\n\nslots = 99\n", "6: engine.slots: ", "99 is out of range"),
+            ("engine = { threads = 1,\n slots = 99 }\n", "2: engine.slots: ", "1 to 32"),
+            ("[engine]\nkv_tokens = 100\n", "2: engine.kv_tokens: ", "at least engine.context_tokens (4096)"),
+            ("[engine]\ncontext_tokens = 10000\n", "2: engine.context_tokens: ", "engine.kv_tokens (8192) must be"),
+            ("[engine]\nfake_decode_tps = nan\n", "2: engine.fake_decode_tps: ", "above 0"),
+            ("[swarm]\nlisten = []\n", "2: swarm.listen: ", "at least one"),
+            (
+                "[swarm]\npeers = [\"1.2.3.4\"]\n",
+                "2: swarm.peers: ",
+                "\"1.2.3.4\" is no peer's address; write host:port",
+            ),
+            ("[api]\nmax_body_bytes = 3000000\n", "2: api.max_body_bytes: ", "1024 to 2000000"),
         ] {
             let error = resolved(Layer::default(), &[], text).unwrap_err();
-            assert!(error.starts_with(key), "{text:?} gave {error}");
+            assert!(error.contains(&format!("config.toml:{place}")) && error.contains(part), "{text:?} gave {error}");
+            assert!(error.contains("hint: "), "{error}");
         }
+    }
+
+    #[test]
+    fn a_value_that_cannot_be_is_blamed_on_the_strongest_source_that_gave_it() {
+        let text = "[engine]\nslots = 99\n";
+        let variables = [("IDLEWILD_ENGINE_SLOTS", "98")];
+        let error = resolved(Layer::default(), &variables, text).unwrap_err();
+        assert!(error.starts_with("IDLEWILD_ENGINE_SLOTS: 98 is out of range"), "{error}");
+        let error = resolved(setting("engine.slots=97").unwrap(), &variables, text).unwrap_err();
+        assert!(error.starts_with("engine.slots: 97 is out of range"), "{error}");
+        let error = resolved(setting("swarm.peers=host:1,host").unwrap(), &[], "").unwrap_err();
+        assert!(error.starts_with("swarm.peers: \"host\" is no peer's address"), "{error}");
     }
 }

@@ -9,6 +9,7 @@
 mod edit;
 mod layer;
 mod paths;
+mod ranges;
 mod settings;
 
 pub use edit::{default_file, effective_file};

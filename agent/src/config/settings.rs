@@ -43,7 +43,7 @@ macro_rules! settings {
             }
 
             #[doc = concat!("What one source says about [`", stringify!($Values), "`].")]
-            #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+            #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
             #[serde(deny_unknown_fields, default)]
             pub struct $Part {
                 $( $(#[doc = $doc])+ pub $key: Option<$type>, )+
@@ -67,7 +67,7 @@ macro_rules! settings {
         }
 
         /// What one source (flags, environment or file) says; what it does not mention is left to a weaker one.
-        #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+        #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
         #[serde(deny_unknown_fields, default)]
         pub struct Layer {
             $( #[doc = $about] pub $section: $Part, )+
@@ -78,6 +78,12 @@ macro_rules! settings {
             #[must_use]
             pub fn or(self, weaker: Self) -> Self {
                 Self { $( $section: self.$section.or(weaker.$section), )+ }
+            }
+
+            /// Whether it says something about a key.
+            pub(super) fn says(&self, section: &str, name: &str) -> bool {
+                let table = toml::Table::try_from(self).unwrap_or_default();
+                table.get(section).is_some_and(|section| section.get(name).is_some())
             }
 
             /// The settings, with defaults where no layer said anything. Ranges are not checked here.
@@ -115,7 +121,8 @@ settings! {
         listen: Vec<IpAddr> = vec![IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)],
         /// Whether to look for peers of this swarm on the local network by multicast.
         mdns: bool = true,
-        /// Peers to connect to wherever they are: multiaddresses such as "/ip4/192.168.1.20/udp/14354/quic-v1".
+        /// Peers to connect to wherever they are: "192.168.1.20:14354" (host:port), or a multiaddress such as
+        /// "/ip4/192.168.1.20/udp/14354/quic-v1".
         peers: Vec<String> = Vec::new(),
         /// Network interfaces that are never used; a name may end in *.
         skip_interfaces: Vec<String> =

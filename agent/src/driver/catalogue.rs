@@ -1,21 +1,44 @@
 //! Which models the swarm has and what they are called: our own, and those that connected peers told us of.
 //!
-//! A name is a peer's own word for a file; the id (sha256) is what counts. Where two files go by one name, ours is meant,
-//! else the one that more peers have.
+//! A name is a peer's own word for a file; the id (sha256) is what counts. Any name that some peer uses is understood.
+//! Where two files go by one name, ours is meant, else the one that more peers have.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use idlewild_protocol::{ModelId, ModelInfo, PeerId};
+
+use crate::models::MIN_ID_PREFIX;
 
 /// A model that some peer has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownModel {
-    /// What it is.
+    /// What it is: our name for it if we have it, and the longest context that a peer allows.
     pub info: ModelInfo,
+    /// What other peers call it, where that is another name.
+    pub other_names: Vec<String>,
     /// Who has it, the smallest id first.
     pub peers: Vec<PeerId>,
     /// Whether this peer has it.
     pub own: bool,
+}
+
+impl KnownModel {
+    /// One that nobody has yet.
+    fn new(info: ModelInfo) -> Self {
+        Self { info, other_names: Vec::new(), peers: Vec::new(), own: false }
+    }
+
+    /// Takes in that `peer` has it, and what it says of it.
+    fn add(&mut self, peer: PeerId, said: &ModelInfo) {
+        if !self.peers.contains(&peer) {
+            self.peers.push(peer);
+        }
+        self.info.context_tokens = self.info.context_tokens.max(said.context_tokens);
+        let is_new = |name: &String| !name.eq_ignore_ascii_case(&said.name);
+        if is_new(&self.info.name) && self.other_names.iter().all(is_new) {
+            self.other_names.push(said.name.clone());
+        }
+    }
 }
 
 /// All known models, by name. A value: made by `Names` when something changes.
@@ -26,12 +49,25 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// The model of this name (upper and lower case alike) or with this id.
+    /// The model that some peer calls so (upper and lower case alike), or whose id is or begins so.
     pub fn find(&self, name: &str) -> Option<&ModelInfo> {
-        let by_id = name.parse::<ModelId>().ok();
-        let named = |model: &&KnownModel| Some(model.info.id) == by_id || model.info.name.eq_ignore_ascii_case(name);
-        let best = self.models.iter().filter(named).max_by_key(|model| (model.own, model.peers.len()));
-        best.map(|model| &model.info)
+        let is_called = |model: &KnownModel| model.info.name.eq_ignore_ascii_case(name);
+        let is_else_called =
+            |model: &KnownModel| model.other_names.iter().any(|other| other.eq_ignore_ascii_case(name));
+        let named = self.models.iter().filter(|model| is_called(model) || is_else_called(model));
+        let rank = |model: &&KnownModel| (model.own && is_called(model), is_called(model), model.peers.len());
+        named.max_by_key(rank).map(|model| &model.info).or_else(|| self.with_id(name))
+    }
+
+    /// The only model whose id begins so.
+    fn with_id(&self, start: &str) -> Option<&ModelInfo> {
+        let start = start.to_ascii_lowercase();
+        if start.len() < MIN_ID_PREFIX {
+            return None;
+        }
+        let mut fit = self.models.iter().filter(|model| model.info.id.to_string().starts_with(&start));
+        let first = fit.next()?;
+        fit.next().is_none().then_some(&first.info)
     }
 
     /// What is known of the model with this id.
@@ -77,25 +113,29 @@ impl Names {
         self.by_peer.remove(&peer).is_some()
     }
 
+    /// Whether nobody has a model.
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_peer.values().all(Vec::is_empty)
+    }
+
     /// All of it as one list.
     pub(super) fn catalogue(&self) -> Catalogue {
-        let mut models: BTreeMap<(String, ModelId), (ModelInfo, BTreeSet<PeerId>)> = BTreeMap::new();
-        // Ours first: where two peers call one file differently, the first name heard of it stays.
+        let mut known: BTreeMap<ModelId, KnownModel> = BTreeMap::new();
+        // Ours first: where two peers call one file differently, it goes by the first name heard of it.
         let ours = self.by_peer.get_key_value(&self.me);
         let others = self.by_peer.iter().filter(|(peer, _)| **peer != self.me);
-        let mut name_of: BTreeMap<ModelId, String> = BTreeMap::new();
         for (peer, list) in ours.into_iter().chain(others) {
             for info in list {
-                let name = name_of.entry(info.id).or_insert_with(|| info.name.clone()).clone();
-                models.entry((name, info.id)).or_insert_with(|| (info.clone(), BTreeSet::new())).1.insert(*peer);
+                known.entry(info.id).or_insert_with(|| KnownModel::new(info.clone())).add(*peer, info);
             }
         }
-        let models = models.into_values().map(|(info, peers)| KnownModel {
-            own: peers.contains(&self.me),
-            info,
-            peers: peers.into_iter().collect(),
-        });
-        Catalogue { models: models.collect() }
+        let mut models: Vec<KnownModel> = known.into_values().collect();
+        for model in &mut models {
+            model.own = model.peers.contains(&self.me);
+            model.peers.sort_unstable();
+        }
+        models.sort_by(|a, b| (&a.info.name, a.info.id).cmp(&(&b.info.name, b.info.id)));
+        Catalogue { models }
     }
 }
 
@@ -120,6 +160,38 @@ mod tests {
         let catalogue = names.catalogue();
         assert_eq!(catalogue.names(), ["ours"]);
         assert_eq!(catalogue.models[0].peers, [ME, A]);
+        for name in ["ours", "Theirs", &ModelId([7; 32]).to_string(), "07070707", "0707070707AA"] {
+            let expect = (!name.ends_with("AA")).then_some(ModelId([7; 32]));
+            assert_eq!(catalogue.find(name).map(|model| model.id), expect, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_two_peers_give_to_different_files_means_the_file_that_goes_by_it() {
+        let mut names = Names::new(ME);
+        names.heard(A, vec![info(1, "x"), info(2, "m")]);
+        names.heard(B, vec![info(1, "m")]);
+        assert_eq!(names.catalogue().find("m").map(|m| m.id), Some(ModelId([2; 32])));
+        assert_eq!(names.catalogue().find("x").map(|m| m.id), Some(ModelId([1; 32])));
+    }
+
+    #[test]
+    fn the_beginning_of_an_id_names_a_model_if_it_is_long_enough_and_of_one_only() {
+        let mut names = Names::new(ME);
+        let twin = ModelInfo { id: ModelId(std::array::from_fn(|at| u8::from(at == 31))), ..info(0, "twin") };
+        names.heard(A, vec![info(0, "zero"), twin, info(9, "nine")]);
+        for (start, expect) in [("0909090", None), ("09090909", Some(9)), ("00000000", None), ("zzzzzzzz", None)] {
+            assert_eq!(names.catalogue().find(start).map(|m| m.id.0[0]), expect, "{start}");
+        }
+    }
+
+    #[test]
+    fn a_model_s_context_is_the_longest_that_a_peer_allows() {
+        let mut names = Names::new(ME);
+        for (peer, context_tokens) in [(A, 10), (ME, 7), (B, 30)] {
+            names.heard(peer, vec![ModelInfo { context_tokens, ..info(1, "m") }]);
+        }
+        assert_eq!(names.catalogue().models[0].info.context_tokens, 30);
     }
 
     #[test]

@@ -23,10 +23,40 @@ pub enum Ask {
     Status(oneshot::Sender<StatusReply>),
     /// The models of the swarm, and who could run them.
     Models(oneshot::Sender<ModelsReply>),
+    /// The models on disk have changed: read them anew, then answer as for `Models`.
+    Reread(oneshot::Sender<ModelsReply>),
     /// A ticket for a newcomer.
     Invite(InviteRequest, oneshot::Sender<Result<InviteReply, InviteRefused>>),
     /// Stop as on SIGTERM.
     Stop(oneshot::Sender<StopReply>),
+}
+
+/// Whether a request could be served now, as far as this peer knows; `/ready` says it in words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Readiness {
+    /// Before the swarm runs.
+    #[default]
+    Starting,
+    /// Nobody has any model.
+    NoModel,
+    /// Whoever has a model takes no work.
+    NobodyServes,
+    /// A peer that can be reached takes work and has a model.
+    Ready,
+    /// The agent goes down.
+    Stopping,
+}
+
+impl std::fmt::Display for Readiness {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Starting => "this agent is starting",
+            Self::NoModel => "no peer of this swarm has a model yet; add one with `idlewild models import FILE.gguf`",
+            Self::NobodyServes => "no peer that has a model takes work now; `idlewild status` shows the peers",
+            Self::Ready => "ready",
+            Self::Stopping => "this agent is stopping",
+        })
+    }
 }
 
 /// Why there is no ticket.
@@ -61,7 +91,7 @@ pub struct NoAnswer;
 pub struct Desk {
     asks: mpsc::Sender<Ask>,
     catalogue: watch::Receiver<Arc<Catalogue>>,
-    ready: watch::Receiver<bool>,
+    ready: watch::Receiver<Readiness>,
     records: Records,
 }
 
@@ -72,8 +102,8 @@ pub struct DeskBack {
     pub asks: mpsc::Receiver<Ask>,
     /// Publishes the models.
     pub catalogue: watch::Sender<Arc<Catalogue>>,
-    /// Publishes that requests are taken.
-    pub ready: watch::Sender<bool>,
+    /// Publishes whether requests can be served.
+    pub ready: watch::Sender<Readiness>,
 }
 
 impl Desk {
@@ -81,7 +111,7 @@ impl Desk {
     pub fn pair(records: Records) -> (Self, DeskBack) {
         let (asks, asks_back) = mpsc::channel(ASKS);
         let (catalogue_back, catalogue) = watch::channel(Arc::default());
-        let (ready_back, ready) = watch::channel(false);
+        let (ready_back, ready) = watch::channel(Readiness::default());
         let back = DeskBack { asks: asks_back, catalogue: catalogue_back, ready: ready_back };
         (Self { asks, catalogue, ready, records }, back)
     }
@@ -96,8 +126,8 @@ impl Desk {
         self.catalogue.clone()
     }
 
-    /// Whether requests are taken.
-    pub fn is_ready(&self) -> bool {
+    /// Whether requests can be served, as last published.
+    pub fn readiness(&self) -> Readiness {
         *self.ready.borrow()
     }
 

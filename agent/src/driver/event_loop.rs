@@ -11,19 +11,20 @@ use idlewild_coordinator::view::View;
 use idlewild_engine::{EngineNotice, EngineStats};
 use idlewild_protocol::{DepartureCause, PeerId, Role};
 use idlewild_swarm::{Identity, Swarm, SwarmEvent};
-use tokio::sync::{broadcast, mpsc, watch};
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::Clock;
 use super::catalogue::{Catalogue, Names};
-use super::desk::Ask;
+use super::desk::{Ask, Readiness};
 use super::digests::Digests;
 use super::links::Links;
 use super::network::Probed;
 use super::placements::Placements;
 use super::presence::Note;
 use super::survival::OwnSurvival;
+use crate::api::wire::ModelsReply;
 use crate::origin::{Departed, PlacementAsk, Records};
 use crate::owner::{OwnerReport, OwnerSource, SessionLog, SessionTracker};
 use crate::store::{IdentitySeed, Store, StoredMembership};
@@ -38,7 +39,7 @@ const RATES: Duration = Duration::from_mins(5);
 /// What the driver publishes to the API.
 pub(super) struct Published {
     pub(super) catalogue: watch::Sender<std::sync::Arc<Catalogue>>,
-    pub(super) ready: watch::Sender<bool>,
+    pub(super) ready: watch::Sender<Readiness>,
 }
 
 /// Everything that one agent knows and decides with. Each conversation (see the folder) adds its methods.
@@ -70,6 +71,9 @@ pub(super) struct Driver {
     pub(super) notes: mpsc::Sender<Note>,
     pub(super) departures: broadcast::Sender<Departed>,
     pub(super) probes: mpsc::Sender<Probed>,
+    pub(super) rereads: mpsc::Sender<Reread>,
+    /// The model of requests that name none, where the settings have one.
+    pub(super) default_model: Option<String>,
     pub(super) stop: CancellationToken,
     /// Why this agent goes down, once it does.
     pub(super) leaving: Option<DepartureCause>,
@@ -82,6 +86,9 @@ pub(super) struct Driver {
     pub(super) next_rates: Duration,
 }
 
+/// The models on disk have been read anew, and somebody waits for what there is now.
+pub(super) type Reread = oneshot::Sender<ModelsReply>;
+
 /// Where things happen.
 pub(super) struct Inbox {
     pub(super) swarm: mpsc::Receiver<SwarmEvent>,
@@ -91,6 +98,7 @@ pub(super) struct Inbox {
     pub(super) notices: mpsc::Receiver<EngineNotice>,
     pub(super) engine: watch::Receiver<EngineStats>,
     pub(super) probed: mpsc::Receiver<Probed>,
+    pub(super) reread: mpsc::Receiver<Reread>,
     pub(super) estimates: watch::Receiver<OwnSurvival>,
 }
 
@@ -102,6 +110,7 @@ enum Happened {
     Owner(OwnerReport),
     Engine(EngineNotice),
     Probed(Probed),
+    Reread(Reread),
     /// The load, or the estimate of our own session, has changed.
     Changed,
     Timer,
@@ -120,6 +129,7 @@ impl Inbox {
             Some(ask) = self.asks.recv() => Happened::Ask(ask),
             Some(notice) = self.notices.recv() => Happened::Engine(notice),
             Some(probed) = self.probed.recv() => Happened::Probed(probed),
+            Some(reply) = self.reread.recv() => Happened::Reread(reply),
             Ok(()) = self.engine.changed() => Happened::Changed,
             Ok(()) = self.estimates.changed() => Happened::Changed,
             () = tokio::time::sleep(patience) => Happened::Timer,
@@ -138,8 +148,8 @@ impl Driver {
         self.refresh_models();
         self.speak();
         self.elect_among_live().await;
-        self.desk.ready.send_replace(true);
         loop {
+            self.publish_readiness();
             let patience = self.patience();
             let Some(happened) = stop.run_until_cancelled(inbox.next(patience)).await else { return };
             if matches!(happened, Happened::SwarmEnded) {
@@ -167,6 +177,7 @@ impl Driver {
             Happened::Ask(ask) => self.handle_ask(ask).await,
             Happened::Engine(notice) => self.handle_notice(notice),
             Happened::Probed(probed) => self.handle_probed(probed),
+            Happened::Reread(reply) => self.handle_reread(reply),
             Happened::Changed => self.speak(),
             Happened::Timer | Happened::SwarmEnded => {}
         }

@@ -10,6 +10,9 @@ use tracing::{debug, warn};
 use super::Driver;
 use super::digests::{Content, Word};
 
+/// Heading of the warning about a model that is the default and is not there.
+const DEFAULT_MODEL: &str = "default model";
+
 impl Driver {
     /// Says of this peer what is to be said now.
     pub(super) fn speak(&mut self) {
@@ -112,10 +115,25 @@ impl Driver {
     pub(super) fn own_models(&self) -> Vec<ModelInfo> {
         let mut models = self.worker.models().list();
         models.truncate(MAX_MODELS_PER_MESSAGE);
+        for model in &mut models {
+            model.context_tokens = model.context_tokens.min(self.worker.context_tokens_max());
+        }
         models
     }
 
-    pub(super) fn publish_catalogue(&self) {
-        self.desk.catalogue.send_replace(Arc::new(self.names.catalogue()));
+    pub(super) fn publish_catalogue(&mut self) {
+        let catalogue = self.names.catalogue();
+        let missing = self.default_model.as_deref().filter(|name| catalogue.find(name).is_none());
+        let warning = missing.map(|name| {
+            format!(
+                "no peer seen so far has the model {name:?} (--model, models.default); requests that name none fail until \
+                 one has"
+            )
+        });
+        if let Some(warning) = warning.as_ref().filter(|_| !self.warnings.contains_key(DEFAULT_MODEL)) {
+            warn!("{warning}");
+        }
+        self.warn_user(DEFAULT_MODEL, warning);
+        self.desk.catalogue.send_replace(Arc::new(catalogue));
     }
 }

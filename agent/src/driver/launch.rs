@@ -42,6 +42,9 @@ pub const FAKE_MODEL: ModelId = ModelId(*b"idlewild fake model, not a file!");
 /// Departures that a pump may be behind with before it loses some (the stream's own end tells them too).
 const DEPARTURES: usize = 64;
 
+/// Readings of the models on disk that may have ended and wait: people import one at a time.
+const REREADS: usize = 4;
+
 /// Probes that may have ended and wait: one runs at a time.
 const PROBES: usize = 4;
 
@@ -132,12 +135,16 @@ pub(super) async fn serve_api(launch: &Launch, disk: &OnDisk, stop: Cancellation
         origins,
         desk,
         max_body_bytes: settings.max_body_bytes as usize,
-        default_model: Some(launch.config.models.default.clone()).filter(|name| !name.is_empty()),
+        default_model: default_model(&launch.config),
     };
     let task = tokio::spawn(api::serve(listener, api, async move { stop.cancelled().await }));
     let running = Running { pid: std::process::id(), api: address, started_s: unix_s(), version: version() };
     write_running(&launch.paths, &running)?;
     Ok(Served { address, task, desk: back, submissions, records, catalogue })
+}
+
+fn default_model(config: &Config) -> Option<String> {
+    Some(config.models.default.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
 fn version() -> String {
@@ -247,6 +254,7 @@ pub(super) async fn assemble(
     let origins = tokio::spawn(shell.dispatch(served.submissions));
     let (notes, estimates, writer) = start_writer(SessionLog::new(store.clone(), boot), store.clone(), prior(launch));
     let (probes, probed) = mpsc::channel(PROBES);
+    let (rereads, reread) = mpsc::channel(REREADS);
     let DeskBack { asks, catalogue, ready } = served.desk;
     let inbox = Inbox {
         swarm: events,
@@ -256,6 +264,7 @@ pub(super) async fn assemble(
         notices,
         engine: worker.watch_engine(),
         probed,
+        reread,
         estimates: estimates.clone(),
     };
     let (election, links) = recall(&store, me).await?;
@@ -284,6 +293,8 @@ pub(super) async fn assemble(
         notes,
         departures,
         probes,
+        rereads,
+        default_model: default_model(&launch.config),
         stop,
         leaving: None,
         notice_ms: 0,

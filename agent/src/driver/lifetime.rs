@@ -10,6 +10,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use super::desk::Readiness;
 use super::event_loop::Driver;
 use super::launch::{self, Assembled, Launch, OnDisk};
 use crate::api::EmptyKey;
@@ -145,14 +146,14 @@ async fn run_with_api(
     owner_and_stop: (Box<dyn OwnerSource>, CancellationToken),
     api_stop: CancellationToken,
 ) -> Result<(), RunError> {
-    info!(api = %served.address, peer = %disk.seed.peer(), boot = disk.boot.0, "started");
     let swarm = launch::start_swarm(launch, &disk).await?;
+    info!(api = %served.address, peer = %disk.seed.peer(), boot = disk.boot.0, "started");
     let (assembled, _lock) = launch::assemble(launch, disk, served, swarm, owner_and_stop).await?;
     let Assembled { mut driver, mut inbox, origins, writer, api } = assembled;
     driver.run(&mut inbox).await;
     info!("stopping");
     driver.stop.cancel();
-    driver.desk.ready.send_replace(false);
+    driver.desk.ready.send_replace(Readiness::Stopping);
     driver.say_farewell().await;
     // Requests tell their clients before the API closes.
     origins.await.ok();

@@ -35,7 +35,7 @@ mod tickets;
 
 pub use catalogue::{Catalogue, KnownModel};
 pub use clock::Clock;
-pub use desk::{Ask, Desk, DeskBack, InviteRefused, NoAnswer};
+pub use desk::{Ask, Desk, DeskBack, InviteRefused, NoAnswer, Readiness};
 pub use launch::{EnginePlace, FAKE_MODEL, Launch};
 pub use lifetime::{RunError, run, run_until};
 pub use logging::{LogError, start_logging};

@@ -2,12 +2,13 @@
 
 use idlewild_coordinator::hazard::{DigestCurve, Survival};
 use idlewild_coordinator::view::PeerView;
-use idlewild_protocol::{ModelId, PeerId, PeerState};
+use idlewild_protocol::{Digest, ModelId, PeerId, PeerState};
 use idlewild_swarm::PeerLink;
 use tracing::info;
 
 use super::Driver;
-use super::desk::{Ask, InviteRefused};
+use super::desk::{Ask, InviteRefused, Readiness};
+use super::event_loop::Reread;
 use crate::api::wire::{
     CoordinatorReply, EngineReply, InviteReply, InviteRequest, ModelReply, ModelsReply, PeerReply, StatusReply,
     StopReply,
@@ -24,6 +25,14 @@ impl Driver {
         match ask {
             Ask::Status(reply) => drop(reply.send(self.status())),
             Ask::Models(reply) => drop(reply.send(self.models())),
+            Ask::Reread(reply) => {
+                let (read, rereads) = (self.worker.reread_models(), self.rereads.clone());
+                tokio::spawn(async move {
+                    read.await;
+                    // The driver is gone only when the agent is.
+                    rereads.send(reply).await.ok();
+                });
+            }
             Ask::Invite(asked, reply) => drop(reply.send(self.invite(asked).await)),
             Ask::Stop(reply) => {
                 info!("told to stop");
@@ -31,6 +40,28 @@ impl Driver {
                 self.stop.cancel();
             }
         }
+    }
+
+    pub(super) fn handle_reread(&mut self, reply: Reread) {
+        self.refresh_models();
+        drop(reply.send(self.models()));
+    }
+
+    /// Says whether a request of this peer could be served now.
+    pub(super) fn publish_readiness(&self) {
+        let serves = |(peer, view): (PeerId, &PeerView)| {
+            let is_reachable = peer == self.me || view.is_connected();
+            let takes_work = |digest: &Digest| digest.state == PeerState::Serving && !digest.models.is_empty();
+            is_reachable && view.digest.as_ref().is_some_and(takes_work)
+        };
+        let readiness = if self.names.is_empty() {
+            Readiness::NoModel
+        } else if self.view.peers().any(serves) {
+            Readiness::Ready
+        } else {
+            Readiness::NobodyServes
+        };
+        self.desk.ready.send_if_modified(|known| std::mem::replace(known, readiness) != readiness);
     }
 
     fn status(&self) -> StatusReply {
@@ -51,6 +82,7 @@ impl Driver {
             coordinator: self.election.leader().map(|leader| CoordinatorReply { term: self.election.term(), leader }),
             engine: self.engine_reply(),
             models: self.own_models(),
+            known_models: self.names.catalogue().models.into_iter().map(|model| model.info).collect(),
             requests_running: u32::try_from(self.records.open().len()).unwrap_or(u32::MAX),
             jobs_running: self.worker.jobs_running(),
             peers: self.peers(),

@@ -12,4 +12,4 @@ mod gguf;
 mod store;
 
 pub use gguf::{GgufError, GgufHeader, read_gguf_header};
-pub use store::{ModelError, ModelStore, ModelToLoad, StoredModel};
+pub use store::{MIN_ID_PREFIX, ModelError, ModelStore, ModelToLoad, StoredModel};

@@ -15,7 +15,7 @@ use super::gguf::{GgufError, GgufHeader, read_gguf_header};
 const COPY_BYTES: usize = 1024 * 1024;
 
 /// A shorter beginning of an id names too many models.
-const MIN_ID_PREFIX: usize = 8;
+pub const MIN_ID_PREFIX: usize = 8;
 
 /// Names that an error lists.
 const MAX_NAMES_IN_ERROR: usize = 10;
@@ -220,10 +220,14 @@ impl ModelStore {
         let header = File::open(file).map_err(failed).and_then(|head| {
             read_gguf_header(head, about.len()).map_err(|source| ModelError::Gguf { path: file.to_owned(), source })
         })?;
-        let name = name.map_or_else(|| name_from(file, &header), str::to_owned);
-        check_name(&name)?;
+        name.map_or(Ok(()), check_name)?;
         let (copy, id) =
             self.copy(&mut source, about.len(), progress).map_err(|e| self.explain(e, file, about.len()))?;
+        let name = match name {
+            Some(name) => name.to_owned(),
+            None => self.find(id)?.map_or_else(|| name_from(file, &header), |known| known.info.name),
+        };
+        check_name(&name)?;
         let info = ModelInfo { id, name, size_bytes: about.len(), context_tokens: header.context_tokens };
         self.keep(info, header.architecture, |blob| copy.persist(blob).map(drop).map_err(|e| e.error))
     }

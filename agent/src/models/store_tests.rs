@@ -66,6 +66,14 @@ fn a_name_that_fits_none_or_several_is_an_error_that_lists_them() {
 }
 
 #[test]
+fn importing_a_file_again_keeps_the_name_that_it_has() {
+    let home = home();
+    let file = home.file("Long-Name.gguf", &sample("x", 1));
+    let import = |name| home.store.import(&file, name, &mut |_, _| {}).unwrap().info.name;
+    assert_eq!([import(None), import(Some("short")), import(None)], ["long-name", "short", "short"]);
+}
+
+#[test]
 fn an_exact_name_wins_over_a_longer_one() {
     let home = home();
     let short = home.import("smol", 1);

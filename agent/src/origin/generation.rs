@@ -42,6 +42,13 @@ pub enum GenerationEvent {
         /// Its tokens.
         tokens: u32,
     },
+    /// The worker reads the prompt (or, after a move, prompt and answer).
+    Reading {
+        /// Tokens read.
+        done: u32,
+        /// Tokens to read.
+        total: u32,
+    },
     /// More of the answer.
     Text(String),
     /// It goes on elsewhere.
@@ -70,8 +77,10 @@ pub enum GenerationEvent {
 pub struct Failure {
     /// Which kind.
     pub kind: FailureKind,
-    /// For the person who asked: what happened, peer by peer where it differs, and what to do.
+    /// For the person who asked: what happened, peer by peer where it differs.
     pub message: String,
+    /// What to do; none where the message says all.
+    pub hint: Option<&'static str>,
     /// When it is worth another try; none where it is not.
     pub retry_after: Option<Duration>,
 }
@@ -96,7 +105,8 @@ impl Failure {
     pub fn shutting_down() -> Self {
         Self {
             kind: FailureKind::ShuttingDown,
-            message: "this agent is shutting down; ask another peer, or try again when it is back".to_owned(),
+            message: "this agent is shutting down".to_owned(),
+            hint: Some("ask another peer, or try again when it is back"),
             retry_after: Some(Duration::from_secs(10)),
         }
     }

@@ -25,6 +25,8 @@ impl Outbox {
     pub(super) fn push(&mut self, event: GenerationEvent) {
         match (self.waiting.back_mut(), event) {
             (Some(GenerationEvent::Text(text)), GenerationEvent::Text(more)) => text.push_str(&more),
+            // Only the latest is news.
+            (Some(last @ GenerationEvent::Reading { .. }), event @ GenerationEvent::Reading { .. }) => *last = event,
             (_, event) => self.waiting.push_back(event),
         }
         self.flush();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use idlewild_coordinator::ownership::{Input, Limits, Output, RequestMachine, RequestSpec};
-use idlewild_protocol::{Epoch, JobInput, JobStart, PeerId};
+use idlewild_protocol::{Epoch, JobEvent, JobInput, JobStart, PeerId};
 use tokio::sync::mpsc;
 use tracing::{Instrument, debug, info, info_span, warn};
 
@@ -66,7 +66,10 @@ impl RequestTask {
         self.carry_out();
         while !self.machine.is_over() {
             match self.wake().await {
-                Woke::Input(input) => self.machine.handle(self.shell.clock.now(), input),
+                Woke::Input(input) => {
+                    self.pass_on_reading(&input);
+                    self.machine.handle(self.shell.clock.now(), input);
+                }
                 Woke::Delivered => continue,
                 Woke::ClientGone => {
                     client_gone = true;
@@ -113,6 +116,15 @@ impl RequestTask {
         }
     }
 
+    /// How far the worker is with the prompt matters to nobody but the client.
+    fn pass_on_reading(&mut self, input: &Input) {
+        if let Input::Event { epoch, event: JobEvent::Prefilled { done, total, .. } } = input
+            && self.pump.as_ref().is_some_and(|pump| pump.epoch == *epoch)
+        {
+            self.outbox.push(GenerationEvent::Reading { done: *done, total: *total });
+        }
+    }
+
     fn take_answer(&mut self, answer: Answer) -> Input {
         self.particulars.deciders.insert(answer.reply.attempt, answer.by);
         Input::Placed(answer.reply)
@@ -140,7 +152,7 @@ impl RequestTask {
                     self.shell.lengths.saw(self.machine.spec().model, output_tokens);
                     self.last = Some(GenerationEvent::Done { reason, prompt_tokens, output_tokens });
                 }
-                Output::Failed(error) => self.fail(failure::explain(&error)),
+                Output::Failed(error) => self.fail(failure::explain(&error, self.machine.log().next_index())),
                 Output::Moved { from, to, at_index, why } => {
                     info!(from = %from.short(), to = %to.short(), at_index, %why, "moved");
                     story_grew = true;

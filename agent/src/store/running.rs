@@ -29,10 +29,11 @@ pub fn write_running(paths: &Paths, running: &Running) -> Result<(), FileError> 
     write_secret(&path, &text)
 }
 
-/// What the agent of these directories wrote; none where there is no such file, or none of ours.
-pub fn read_running(paths: &Paths) -> Option<Running> {
-    let text = read_secret(&paths.running_file(), "start the agent").ok()??;
-    serde_json::from_str(&text).ok()
+/// What the agent of these directories wrote; none where there is no such file, or none of ours. Fails where it may be
+/// there and cannot be read.
+pub fn read_running(paths: &Paths) -> Result<Option<Running>, FileError> {
+    let text = read_secret(&paths.running_file(), "start the agent")?;
+    Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
 }
 
 /// Removes `state/agent.json`.
@@ -50,12 +51,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let paths = Paths::under(dir.path());
         paths.create().unwrap();
-        assert_eq!(read_running(&paths), None);
+        assert_eq!(read_running(&paths).unwrap(), None);
         let running =
             Running { pid: 7, api: "127.0.0.1:14353".parse().unwrap(), started_s: 1, version: "0.1.0".into() };
         write_running(&paths, &running).unwrap();
-        assert_eq!(read_running(&paths), Some(running));
+        assert_eq!(read_running(&paths).unwrap(), Some(running));
         remove_running(&paths);
-        assert_eq!(read_running(&paths), None);
+        assert_eq!(read_running(&paths).unwrap(), None);
     }
 }

@@ -82,6 +82,11 @@ impl Loads {
         Self { guess, memory: Mutex::new(Memory { shown, used: BTreeMap::new(), jobs: 0, job_s: JOB_S }) }
     }
 
+    /// The longest context of a request, whatever the model was made for.
+    pub(super) fn context_tokens_max(&self) -> u32 {
+        self.guess.context_tokens
+    }
+
     /// What was measured of one model, for later runs.
     pub(super) fn record(&self, model: ModelId) -> Option<RateRecord> {
         let shown = self.memory().shown.get(&model).copied()?;

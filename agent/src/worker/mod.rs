@@ -25,7 +25,7 @@ use tokio::sync::watch;
 pub use gate::{Gate, Shut};
 pub use line::{LineClosed, OriginEnd, WorkerEnd, local_line};
 pub use loads::Guess;
-pub use source::{FileAnswer, ModelSource, OneModel, StoredModels};
+pub use source::{FileAnswer, ModelSource, OneModel, Reading, StoredModels};
 
 use loads::Loads;
 
@@ -115,6 +115,17 @@ impl Worker {
     /// What is measured of the loaded model, for later runs; none where none is loaded.
     pub fn rates(&self) -> Option<RateRecord> {
         self.loads.record(self.engine.stats().model?.id)
+    }
+
+    /// The longest context of a request here, in tokens, whatever the model was made for.
+    pub fn context_tokens_max(&self) -> u32 {
+        self.loads.context_tokens_max()
+    }
+
+    /// Reads the models on disk anew; resolves when the list is the new one.
+    pub fn reread_models(&self) -> impl Future<Output = ()> + Send + 'static {
+        let models = Arc::clone(&self.models);
+        async move { models.reread().await }
     }
 
     /// Where models come from.

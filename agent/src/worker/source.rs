@@ -15,6 +15,9 @@ use crate::models::ModelStore;
 /// A file, or why there is none, in words for the origin.
 pub type FileAnswer<'a> = Pin<Box<dyn Future<Output = Result<ModelFile, String>> + Send + 'a>>;
 
+/// The list is being brought up to date.
+pub type Reading<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+
 /// The models that this peer can load.
 pub trait ModelSource: fmt::Debug + Send + Sync {
     /// What they are. From memory: called once a second.
@@ -22,6 +25,9 @@ pub trait ModelSource: fmt::Debug + Send + Sync {
 
     /// Brings the list up to date, some time soon. Called once a second inside tokio.
     fn refresh(&self);
+
+    /// Brings the list up to date; resolves when it is.
+    fn reread(&self) -> Reading<'_>;
 
     /// The file of one. May read the disk.
     fn file(&self, id: ModelId) -> FileAnswer<'_>;
@@ -40,6 +46,10 @@ impl ModelSource for OneModel {
     }
 
     fn refresh(&self) {}
+
+    fn reread(&self) -> Reading<'_> {
+        Box::pin(std::future::ready(()))
+    }
 
     fn file(&self, id: ModelId) -> FileAnswer<'_> {
         let file = if id == self.0.id {
@@ -68,12 +78,14 @@ struct Known {
 pub struct StoredModels {
     store: ModelStore,
     known: Arc<Mutex<Known>>,
+    /// Held while the directory is read: a slow reading must not put an old list in the place of a newer one.
+    reading: Arc<Mutex<()>>,
 }
 
 impl StoredModels {
     /// Reads the directory once; blocks for it.
     pub fn new(store: ModelStore) -> Self {
-        let source = Self { store, known: Arc::default() };
+        let source = Self { store, known: Arc::default(), reading: Arc::default() };
         source.read();
         source
     }
@@ -83,6 +95,7 @@ impl StoredModels {
     }
 
     fn read(&self) {
+        let _one_at_a_time = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
         match self.store.list() {
             Ok(models) => self.known().models = models.into_iter().map(|model| model.info).collect(),
             Err(error) => warn!(%error, "the models cannot be listed; the last list stays"),
@@ -104,6 +117,15 @@ impl ModelSource for StoredModels {
         drop(known);
         let source = self.clone();
         tokio::task::spawn_blocking(move || source.read());
+    }
+
+    fn reread(&self) -> Reading<'_> {
+        let source = self.clone();
+        Box::pin(async move {
+            if tokio::task::spawn_blocking(move || source.read()).await.is_err() {
+                warn!("the models could not be listed; the last list stays");
+            }
+        })
     }
 
     fn file(&self, id: ModelId) -> FileAnswer<'_> {

@@ -52,6 +52,31 @@ fn a_cluster_s_busy_peer_is_answered_by_another_which_is_explained() {
 }
 
 #[test]
+fn a_cluster_s_busy_peer_has_no_model_and_knows_the_others_by_its_name() {
+    let home = Home::new();
+    let (dir, file) = (home.path("cluster"), home.path("tiny.gguf"));
+    std::fs::write(&file, crate::models::gguf(512)).unwrap();
+    let (dir, file) = (dir.to_str().unwrap(), file.to_str().unwrap());
+    let _stop = Stop(&home, dir);
+    let started = home.run(&["dev", "cluster", "--dir", dir, "--peers", "2", "--busy", "1", "--keep", "--model", file]);
+    started.check(exit::FINE, &[]);
+    assert!(
+        started.out.contains("state/api-key") && !started.out.contains("idw-"),
+        "keys are not printed: {}",
+        started.out
+    );
+    let first = home.path("cluster/peer-1");
+    crate::home::until("it knows the other's model", || {
+        let listed: serde_json::Value = serde_json::from_str(&run(&first, &["models", "list", "--json"]).1).unwrap();
+        let model = &listed["models"][0];
+        (model["name"] == "tiny" && model["here"] == false && model["peers"].as_array().is_some_and(|p| p.len() == 1))
+            .then_some(())
+    });
+    let (_, out, _) = run(&first, &["status"]);
+    assert!(out.contains("tiny (") && out.contains("1 other peer)"), "{out}");
+}
+
+#[test]
 fn a_ticket_lets_one_machine_in_and_says_so_to_the_next() {
     let (founder, newcomer, late) = (Home::new(), Home::new(), Home::new());
     let agent = founder.up(&[]);
@@ -74,6 +99,9 @@ fn a_ticket_lets_one_machine_in_and_says_so_to_the_next() {
         status["peers"].as_array().is_some_and(|peers| peers.iter().any(|peer| peer["peer"] == me["peer"]))
     });
     newcomer.run(&["invite"]).check(exit::FAILED, &["may not invite"]);
+    let own = founder.run(&["invite"]).out;
+    founder.run(&["down"]).check(exit::FINE, &[]);
+    founder.run_with(&["join", "--replace"], &own).check(exit::USAGE, &["this machine's own"]);
 }
 
 #[test]
@@ -94,9 +122,11 @@ fn a_swarm_that_others_are_in_is_left_only_on_request() {
 #[test]
 fn what_is_no_ticket_is_refused_before_anything_is_made() {
     let home = Home::new();
-    for text in ["", "hello", "idlewild1abc", &"x".repeat(20_000)] {
+    for text in ["", "hello", &"x".repeat(20_000)] {
         home.run_with(&["join"], text).check(exit::USAGE, &["not a ticket", "hint: copy the whole line"]);
     }
+    home.run_with(&["join"], "idlewild1abc")
+        .check(exit::USAGE, &["the ticket is damaged", "hint: copy the whole line"]);
     home.run(&["join", "--file", "/nonexistent/ticket"]).check(exit::USAGE, &["could not read /nonexistent/ticket"]);
     assert!(!home.path("home").exists());
 }

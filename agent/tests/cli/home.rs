@@ -119,6 +119,18 @@ impl Home {
     }
 }
 
+/// Waits until something is so.
+pub(crate) fn until<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
+    let deadline = Instant::now() + DEADLINE;
+    loop {
+        if let Some(seen) = look() {
+            return seen;
+        }
+        assert!(Instant::now() < deadline, "not so: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 /// A command of the binary in any home, with no setting from outside.
 pub(crate) fn command(home: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_idlewild"));

@@ -17,6 +17,28 @@ fn commands_that_need_an_agent_say_that_none_runs() {
 }
 
 #[test]
+fn an_empty_variable_for_the_home_is_as_good_as_none() {
+    let home = Home::new();
+    let mut command = home.command(&["config", "path"]);
+    let output = command.env("IDLEWILD_HOME", "").env("HOME", home.path("user")).env_remove("XDG_CONFIG_HOME").output();
+    let output = output.unwrap();
+    assert_eq!(output.status.code(), Some(exit::FINE), "{}", String::from_utf8_lossy(&output.stderr));
+    let expected = home.path("user/.config/idlewild/config.toml");
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert!(shown.contains(expected.to_str().unwrap()), "{shown}");
+    home.run(&["--home", "", "status"]).check(exit::USAGE, &["--home"]);
+}
+
+#[test]
+fn a_look_makes_nothing() {
+    let home = Home::new();
+    for arguments in [&["status"][..], &["models", "list"], &["config", "show"], &["config", "path"], &["explain"]] {
+        home.run(arguments);
+        assert!(!home.path("home").exists(), "{arguments:?}");
+    }
+}
+
+#[test]
 fn an_agent_that_crashed_is_no_running_agent() {
     let home = Home::new();
     drop(home.up(&[]));
@@ -36,6 +58,7 @@ fn a_wrong_command_line_is_a_usage_error() {
         &["run", ""],
         &["up", "--set", "engine.slots"],
         &["up", "--set", "engine.slots=0"],
+        &["up", "--peer", "1.2.3.4"],
         &["up", "--log-level", "=loud="],
         &["explain", "not-a-request"],
     ] {
@@ -66,6 +89,24 @@ fn a_mistake_in_the_settings_is_named_with_its_place() {
     for arguments in [&["up"][..], &["config", "show"], &["models", "list"]] {
         home.run(arguments).check(exit::USAGE, &[&place, "hint: remove the key"]);
     }
+}
+
+#[test]
+fn a_value_out_of_range_and_a_peer_without_a_port_stop_the_start_with_their_place_and_what_they_may_be() {
+    let home = Home::new();
+    let file = home.path("home/config/config.toml");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    for (text, key, part) in [
+        ("[engine]\n\nslots = 99\n", "engine.slots", "99 is out of range (it may be 1 to 32)"),
+        ("[swarm]\n\npeers = [\"1.2.3.4\"]\n", "swarm.peers", "host:port such as 192.168.1.20:14354"),
+    ] {
+        std::fs::write(&file, text).unwrap();
+        let place = format!("{}:3: {key}: ", file.display());
+        home.run(&["up"]).check(exit::USAGE, &[&place, part, "hint: "]);
+    }
+    std::fs::remove_file(&file).unwrap();
+    home.run(&["up", "--peer", "1.2.3.4"]).check(exit::USAGE, &["swarm.peers: \"1.2.3.4\"", "/udp/14354/quic-v1"]);
+    assert!(!home.path("home/data").exists(), "nothing was begun");
 }
 
 #[test]

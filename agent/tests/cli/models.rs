@@ -4,7 +4,7 @@ use crate::exit;
 use crate::home::Home;
 
 /// The smallest GGUF that says what it is: no tensors, an architecture, a context length.
-fn gguf(context_tokens: u32) -> Vec<u8> {
+pub(crate) fn gguf(context_tokens: u32) -> Vec<u8> {
     let mut bytes = b"GGUF".to_vec();
     bytes.extend(3_u32.to_le_bytes());
     bytes.extend(0_u64.to_le_bytes());
@@ -40,6 +40,30 @@ fn an_imported_model_is_listed_by_name_and_hash() {
     assert_eq!(home.run(&["models", "list", "--json"]).json()["models"].as_array().unwrap().len(), 1);
     let table = home.run(&["models", "list"]);
     assert!(table.out.lines().next().unwrap().starts_with("NAME") && table.out.contains("tiny"), "{}", table.out);
+}
+
+#[test]
+fn a_model_that_is_imported_while_the_agent_runs_is_there_at_once() {
+    let home = Home::new();
+    let _agent = home.up(&["--set", "engine.backend=llama", "--set", "engine.context_tokens=128"]);
+    home.run(&["run", "hi"]).check(exit::NOT_FOUND, &["no peer of this swarm has a model yet", "models import"]);
+    let file = home.path("tiny.gguf");
+    std::fs::write(&file, gguf(512)).unwrap();
+    home.run(&["models", "import", file.to_str().unwrap()]).check(exit::FINE, &[]);
+    let list = home.run(&["models", "list", "--json"]).json();
+    assert_eq!((&list["models"][0]["name"], &list["models"][0]["here"]), (&"tiny".into(), &true.into()));
+    assert_eq!(list["models"][0]["context_tokens"], 128, "what a request may have, not what the model was made for");
+    assert_eq!(home.run(&["status", "--json"]).json()["models"][0]["context_tokens"], 128);
+    // Nobody is away, so nobody can serve it: but the model is known, also by the beginning of its hash.
+    let id = list["models"][0]["id"].as_str().unwrap();
+    home.run(&["run", "hi", "--model", &id[..8]]).check(exit::NO_PEER, &["its owner is using it"]);
+}
+
+#[test]
+fn a_default_model_that_nobody_has_is_warned_of() {
+    let home = Home::new();
+    let _agent = home.up(&["--model", "nosuch"]);
+    home.run(&["status"]).check(exit::FINE, &["warning: no peer seen so far has the model \"nosuch\""]);
 }
 
 #[test]

@@ -13,6 +13,7 @@ fn a_prompt_is_answered_on_stdout_and_explained_on_stderr() {
     agent.until("serving", |status| status["state"]["state"] == "serving" && !status["coordinator"].is_null());
     let ended = home.run(&["run", "What is a peer?", "--max-tokens", "8", "--temperature", "0", "--stats"]);
     ended.check(exit::FINE, &["answered by ", "(req-", "because E = ", "8 of answer"]);
+    assert!(ended.err.starts_with("warning: the answer was cut at 8 tokens, as --max-tokens says\n"), "{}", ended.err);
     assert_eq!(ended.out.split_whitespace().count(), 8, "{}", ended.out);
     assert!(ended.out.ends_with('\n'));
     let quiet = home.run_with(&["run", "-", "--max-tokens", "8", "--temperature", "0", "--quiet"], "What is a peer?");
@@ -41,7 +42,31 @@ fn refusals_have_their_own_exit_codes() {
     home.run(&["explain", "req-aaaaaaaaaaaaaaaaaaaaaaaaaa"]).check(exit::NOT_FOUND, &["no record"]);
     home.run(&["explain", "../status"]).check(exit::USAGE, &["is not a request"]);
     std::fs::remove_file(home.path("home/state/api-key")).unwrap();
+    home.run(&["status"]).check(exit::STATE, &["its key is gone", "api-key", "hint: for a new key restart it"]);
+    home.run(&["down"]).check(exit::FINE, &[]);
     home.run(&["status"]).check(exit::NO_AGENT, &["no agent is running"]);
+}
+
+#[test]
+fn a_parameter_out_of_its_range_is_a_usage_error_wherever_it_is_found() {
+    let home = Home::new();
+    let agent = home.up(&["--always-idle"]);
+    agent.until("serving", |status| status["state"]["state"] == "serving");
+    for (flag, value, part) in [
+        ("--temperature", "9", "between 0 and 2"),
+        ("--temperature", "x", "invalid"),
+        ("--max-tokens", "0", "1 or more"),
+    ] {
+        home.run(&["run", "hi", flag, value]).check(exit::USAGE, &[part]);
+    }
+}
+
+#[test]
+fn an_agent_that_was_asked_nothing_says_where_its_requests_are_explained() {
+    let home = Home::new();
+    let _agent = home.up(&[]);
+    home.run(&["explain"])
+        .check(exit::NOT_FOUND, &["nothing has been asked at this peer yet", "hint: ", "where it was asked"]);
 }
 
 #[test]

@@ -121,6 +121,26 @@ fn a_port_in_use_names_the_setting_that_moves_it() {
     let home = Home::new();
     let ended = home.refused(&["--set", &format!("api.port={port}")]);
     ended.check(exit::USAGE, &["in use", "api.port"]);
+    let ended = home.refused(&["--set", &format!("swarm.port={port}")]);
+    ended.check(exit::USAGE, &["in use", "swarm.port (--port)"]);
+    assert!(!ended.err.contains("started"), "{}", ended.err);
+    let ended = home.refused(&["--listen", "192.0.2.1"]);
+    ended.check(exit::USAGE, &["192.0.2.1", "--listen"]);
+}
+
+/// Permissions hold for everybody but root, as which tests may run: a name that leads to itself is unreadable for all.
+#[test]
+fn files_that_cannot_be_read_are_not_taken_for_an_agent_that_is_not_running() {
+    let home = Home::new();
+    fs::create_dir_all(home.path("home/state")).unwrap();
+    fs::create_dir_all(home.path("home/config")).unwrap();
+    for (file, command) in [("home/state/agent.json", "status"), ("home/config/config.toml", "up")] {
+        let path = home.path(file);
+        std::os::unix::fs::symlink(&path, &path).unwrap();
+        let expected = format!("could not read {}", path.display());
+        home.run(&[command]).check(exit::STATE, &[&expected, "hint: do these directories belong to another user?"]);
+        fs::remove_file(&path).unwrap();
+    }
 }
 
 #[test]

@@ -101,7 +101,7 @@ impl Agent {
         agent
     }
 
-    /// Starts it (again), and waits until it takes requests.
+    /// Starts it (again), and waits until it takes requests, whether or not anybody can serve them.
     pub(crate) async fn up(&mut self) {
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         self.stop = CancellationToken::new();
@@ -120,13 +120,14 @@ impl Agent {
         });
         self.runtime = Some(runtime);
         let paths = &self.paths;
-        let running = eventually("its API listens", || async { read_running(paths) }).await;
+        let running = eventually("its API listens", || async { read_running(paths).ok().flatten() }).await;
         self.url = format!("http://{}", running.api);
         let key = std::fs::read_to_string(self.paths.api_key_file()).unwrap();
         key.trim().clone_into(&mut self.key);
         let ready = format!("{}/ready", self.url);
-        eventually("it is ready", || async {
-            self.client.get(&ready).send().await.ok().filter(|response| response.status().is_success())
+        eventually("it has started", || async {
+            let reply = self.client.get(&ready).send().await.ok()?.text().await.ok()?;
+            (!reply.contains("starting")).then_some(())
         })
         .await;
     }

@@ -128,7 +128,7 @@ async fn a_request_that_nobody_can_take_fails_within_two_seconds_and_says_why() 
         let body: Value = response.json().await.unwrap();
         let message = body["error"]["message"].as_str().unwrap();
         for peer in [&a, &b] {
-            assert!(message.contains(&format!("{} its owner is using it", peer.peer.short())), "{message}");
+            assert!(message.contains(&format!("{}: its owner is using it", peer.peer.short())), "{message}");
         }
     }
 }

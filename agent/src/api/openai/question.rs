@@ -10,7 +10,7 @@ use super::reply::{Face, Reply};
 use super::{sse, whole};
 use crate::api::wire::code;
 use crate::api::{Api, ApiError};
-use crate::driver::Catalogue;
+use crate::driver::{Catalogue, Readiness};
 use crate::origin::GenerationRequest;
 
 /// What a client should wait that came while the agent starts. It takes a few hundred milliseconds.
@@ -42,7 +42,7 @@ pub(super) fn find_model(api: &Api, name: &str) -> Result<ModelInfo, ApiError> {
         }
         let known = catalogue.names().join(", ");
         let hint = if known.is_empty() {
-            "no peer of this swarm has a model yet; add one with `idlewild models add FILE.gguf`".to_owned()
+            "no peer of this swarm has a model yet; add one with `idlewild models import FILE.gguf`".to_owned()
         } else {
             format!("models here: {known}")
         };
@@ -52,7 +52,7 @@ pub(super) fn find_model(api: &Api, name: &str) -> Result<ModelInfo, ApiError> {
 
 /// The API listens before anything else is up: what models there are is known a moment later.
 fn is_starting(api: &Api, catalogue: &Catalogue) -> bool {
-    catalogue.models.is_empty() && !api.desk.is_ready()
+    catalogue.models.is_empty() && api.desk.readiness() == Readiness::Starting
 }
 
 fn starting() -> ApiError {

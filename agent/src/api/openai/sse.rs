@@ -16,6 +16,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::reply::{Reply, Usage};
 use crate::api::ApiError;
+use crate::api::wire::READING;
 use crate::origin::{GenerationEvent, GenerationStream};
 
 /// How long headers wait for the worker's first word. Longer than it takes to find that nobody can serve (2 s).
@@ -33,7 +34,7 @@ pub(super) async fn respond(mut stream: GenerationStream, mut reply: Reply, incl
             GenerationEvent::Placed { worker } => reply.worker = Some(worker),
             GenerationEvent::Failed(failure) => return reply.refused(failure),
             GenerationEvent::Moved { .. } => reply.moves += 1,
-            GenerationEvent::Prompt { .. } => break,
+            GenerationEvent::Prompt { .. } | GenerationEvent::Reading { .. } => break,
             GenerationEvent::Text(_) | GenerationEvent::Done { .. } => {
                 first = Some(event);
                 break;
@@ -85,6 +86,10 @@ impl Chunks {
         match event {
             GenerationEvent::Placed { worker } => self.reply.worker = Some(worker),
             GenerationEvent::Prompt { .. } => {}
+            // A comment: clients that do not know it skip it.
+            GenerationEvent::Reading { done, total } => {
+                self.ready.push_back(Event::default().comment(format!("{READING} {done} {total}")));
+            }
             GenerationEvent::Moved { .. } => self.reply.moves += 1,
             GenerationEvent::Text(text) => {
                 if !text.is_empty() {

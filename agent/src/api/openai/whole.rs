@@ -12,7 +12,7 @@ pub(super) async fn respond(mut stream: GenerationStream, mut reply: Reply) -> R
     while let Some(event) = stream.next().await {
         match event {
             GenerationEvent::Placed { worker } => reply.worker = Some(worker),
-            GenerationEvent::Prompt { .. } => {}
+            GenerationEvent::Prompt { .. } | GenerationEvent::Reading { .. } => {}
             GenerationEvent::Text(text) => answer.push_str(&text),
             GenerationEvent::Moved { .. } => reply.moves += 1,
             GenerationEvent::Done { reason, prompt_tokens, output_tokens } => {

@@ -1,6 +1,6 @@
 //! What a right request gets in one piece, and what reaches the origin of it.
 
-use idlewild_protocol::{JobInput, Sampling};
+use idlewild_protocol::{JobInput, ModelId, Sampling};
 use serde_json::{Value, json};
 
 use super::{Served, WORKER, answer, hello};
@@ -86,4 +86,9 @@ async fn the_only_model_serves_requests_that_name_none_and_is_listed() {
     assert_eq!(list["data"][0]["idlewild"]["peers"], json!([WORKER]));
     let one = served.client.get(served.url("/v1/models/tiny")).bearer_auth("test-key").send().await.unwrap();
     assert_eq!(one.json::<Value>().await.unwrap(), list["data"][0]);
+    for name in ["ELSEWHERE", "01010101"] {
+        let request = served.post("/v1/chat/completions", hello(&json!({ "model": name })));
+        let (response, submission) = served.play(request, answer()).await;
+        assert_eq!((response.status().as_u16(), submission.request.model), (200, ModelId([1; 32])), "{name}");
+    }
 }

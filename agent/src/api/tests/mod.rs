@@ -41,8 +41,8 @@ impl Served {
         let (origins, submissions) = Origins::channel(2);
         let (desk, back) = Desk::pair(Records::default());
         let info = ModelInfo { id: ModelId([1; 32]), name: "tiny".to_owned(), size_bytes: 5, context_tokens: 64 };
-        back.catalogue
-            .send_replace(Arc::new(Catalogue { models: vec![KnownModel { info, peers: vec![WORKER], own: false }] }));
+        let known = KnownModel { info, other_names: vec!["elsewhere".to_owned()], peers: vec![WORKER], own: false };
+        back.catalogue.send_replace(Arc::new(Catalogue { models: vec![known] }));
         let api = Api {
             key: ApiKey::new(KEY).unwrap(),
             hosts: Hosts::new(address.ip(), []),

@@ -7,6 +7,7 @@ use reqwest::{RequestBuilder, StatusCode};
 use serde_json::{Value, json};
 
 use super::{KEY, Served, hello};
+use crate::driver::Readiness;
 use crate::origin::{Failure, FailureKind, GenerationEvent};
 
 async fn check(request: RequestBuilder, status: u16, code: &str, part: &str) {
@@ -39,8 +40,24 @@ async fn every_route_but_health_and_readiness_wants_the_key() {
     let get = |path: &str| served.client.get(served.url(path)).send();
     assert_eq!(get("/health").await.unwrap().status(), 200);
     assert_eq!(get("/ready").await.unwrap().status(), 503);
-    served.back.ready.send_replace(true);
-    assert_eq!(get("/ready").await.unwrap().status(), 200);
+}
+
+#[tokio::test]
+async fn readiness_is_a_status_and_says_what_is_missing() {
+    let served = Served::start().await;
+    for (readiness, status, part) in [
+        (Readiness::Starting, 503, "starting"),
+        (Readiness::NoModel, 503, "idlewild models import"),
+        (Readiness::NobodyServes, 503, "takes work"),
+        (Readiness::Ready, 200, "ready"),
+        (Readiness::Stopping, 503, "stopping"),
+    ] {
+        served.back.ready.send_replace(readiness);
+        let reply = served.client.get(served.url("/ready")).send().await.unwrap();
+        assert_eq!(reply.status().as_u16(), status, "{readiness:?}");
+        let text = reply.text().await.unwrap();
+        assert!(text.contains(part), "{readiness:?}: {text}");
+    }
 }
 
 #[tokio::test]
@@ -116,7 +133,7 @@ async fn before_the_models_are_known_a_model_is_not_said_to_be_missing() {
         let response = served.post("/v1/chat/completions", body).send().await.unwrap();
         assert_eq!((response.status().as_u16(), response.headers()["retry-after"].to_str().unwrap()), (503, "1"));
     }
-    served.back.ready.send_replace(true);
+    served.back.ready.send_replace(Readiness::NoModel);
     let request = served.post("/v1/chat/completions", hello(&json!({})));
     check(request, 404, "model_not_found", "no peer of this swarm has a model yet").await;
 }
@@ -134,7 +151,7 @@ async fn failures_before_the_first_word_are_statuses_for_streams_too() {
         for stream in [true, false] {
             let request = served.post("/v1/chat/completions", hello(&json!({ "stream": stream })));
             let retry_after = retry_s.map(Duration::from_secs);
-            let failure = Failure { kind, message: "B is busy".to_owned(), retry_after };
+            let failure = Failure { kind, message: "B is busy".to_owned(), hint: Some("wait"), retry_after };
             let (response, submission) = served.play(request, vec![GenerationEvent::Failed(failure)]).await;
             assert_eq!(response.status().as_u16(), status);
             let request = submission.request.request.to_string();
@@ -142,7 +159,10 @@ async fn failures_before_the_first_word_are_statuses_for_streams_too() {
             let header = response.headers().get("retry-after").map(|value| value.to_str().unwrap().to_owned());
             assert_eq!(header, retry_s.map(|s| s.to_string()));
             let body: Value = response.json().await.unwrap();
-            assert_eq!((&body["error"]["code"], &body["error"]["message"]), (&json!(code), &json!("B is busy")));
+            assert_eq!(
+                (&body["error"]["code"], &body["error"]["message"]),
+                (&json!(code), &json!("B is busy\nhint: wait"))
+            );
         }
     }
 }

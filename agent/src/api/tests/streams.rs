@@ -21,6 +21,19 @@ fn json_of(event: &str) -> Value {
 }
 
 #[tokio::test]
+async fn how_far_the_prompt_is_read_is_a_comment_that_clients_skip() {
+    let mut served = Served::start().await;
+    let request = served.post("/v1/chat/completions", hello(&json!({ "stream": true })));
+    let mut script = answer();
+    script.insert(2, GenerationEvent::Reading { done: 1, total: 3 });
+    script.insert(3, GenerationEvent::Reading { done: 3, total: 3 });
+    let (response, _) = served.play(request, script).await;
+    let body = response.text().await.unwrap();
+    assert!(body.contains("\n\n: reading 3 3\n\n"), "{body}");
+    assert_eq!(events(&body).len(), 5, "{body}");
+}
+
+#[tokio::test]
 async fn a_streamed_chat_is_role_then_texts_then_reason_then_done() {
     let mut served = Served::start().await;
     let request = served.post("/v1/chat/completions", hello(&json!({ "stream": true })));
@@ -62,7 +75,8 @@ async fn usage_is_a_chunk_without_choices_where_it_is_asked_for() {
 async fn a_failure_after_the_headers_is_an_event_and_the_stream_still_ends_with_done() {
     let mut served = Served::start().await;
     let request = served.post("/v1/chat/completions", hello(&json!({ "stream": true })));
-    let failure = Failure { kind: FailureKind::GaveUp, message: "tried 3 peers".to_owned(), retry_after: None };
+    let failure =
+        Failure { kind: FailureKind::GaveUp, message: "tried 3 peers".to_owned(), hint: None, retry_after: None };
     let script = vec![
         GenerationEvent::Prompt { tokens: 1 },
         GenerationEvent::Text("Go".to_owned()),
