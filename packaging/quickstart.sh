@@ -36,7 +36,8 @@ while (($# > 0)); do
 done
 
 cluster="$(cache_dir)/quickstart"
-model=smollm2-135m-instruct
+# The name that the import gives it: the file's.
+model=smollm2-135m-instruct.q4_1
 
 if [[ $keep == stop ]]; then
     program=$(built_program)
@@ -63,9 +64,11 @@ if [[ -z ${IDLEWILD_HOME:-} && ! -w ${HOME:-} ]]; then
 fi
 "$program" "${store[@]}" models import "$file" --name "$model"
 
-step "Three peers on this machine; peer-1 takes no work"
-# A cluster that --keep left is replaced: it may run an older build.
-"$program" dev stop --dir "$cluster" >/dev/null 2>&1 || true
+step "Three peers on this machine; peer-1 takes no work and has no model"
+# A cluster of an earlier run is replaced: it may be of an older build.
+if "$program" dev stop --dir "$cluster" >/dev/null 2>&1; then
+    rm -rf -- "$cluster"
+fi
 if [[ $keep == no ]]; then
     trap '"$program" dev stop --dir "$cluster" >/dev/null || true' EXIT
 fi
