@@ -15,6 +15,7 @@ use super::args::{ClusterArgs, StopArgs};
 use super::client::Client;
 use super::context::Context;
 use super::failure::{Failure, OrExit};
+use super::format::count;
 use super::join::join_with;
 use super::process::{self, Stopped};
 use super::{Exit, Printer, models};
@@ -81,11 +82,14 @@ pub(super) async fn stop(context: &Context, printer: &mut Printer, args: StopArg
     let dir = directory(context, args.dir);
     let mut stopped = 0;
     for home in homes(&dir) {
-        stopped += u32::from(process::stop(&Paths::under(&home)).await? != Stopped::NoneRan);
+        stopped += usize::from(process::stop(&Paths::under(&home)).await? != Stopped::NoneRan);
     }
     match stopped {
         0 => printer.note(format!("no agent of a cluster runs in {}", dir.display())),
-        n => printer.note(format!("{n} agents have stopped; their files are still in {}", dir.display())),
+        n => {
+            let (agents, have) = (count(n, "agent"), if n == 1 { "has" } else { "have" });
+            printer.note(format!("{agents} {have} stopped; the files are still in {}", dir.display()));
+        }
     }
     Ok(Exit::Fine)
 }

@@ -228,8 +228,10 @@ impl RequestMachine {
         let is_short_or_tried =
             |why: Unfit| matches!(why, Unfit::NoModel | Unfit::ContextTooLong { .. } | Unfit::JustFailed);
         let counted = self.failures.too_long;
+        // Whoever was tried had the model, and may be back.
+        let was_tried = self.failures.iter().next().is_some();
         if every(is_without) {
-            RequestErrorKind::NoModel
+            if was_tried { RequestErrorKind::NoPeer } else { RequestErrorKind::NoModel }
         } else if every(is_short) || (counted.is_some() && every(is_short_or_tried)) {
             let named =
                 terms.iter().filter_map(|t| context_of(t.unfit?)).chain(counted.map(|seen| seen.context_tokens));

@@ -57,6 +57,16 @@ fn what_a_moment_may_change_is_asked_about_again_within_the_promise() {
 }
 
 #[test]
+fn a_model_is_not_called_missing_where_a_peer_that_had_it_was_lost() {
+    let mut bench = Bench::new();
+    bench.place_on(1);
+    bench.lose(1);
+    let _ = time_to_failure(&mut bench, &[(2, Unfit::NoModel)]);
+    assert_eq!(bench.error().kind, RequestErrorKind::NoPeer);
+    assert!(bench.error().retry_after.is_some());
+}
+
+#[test]
 fn an_answer_that_has_begun_waits_longer_for_somebody_to_go_on_with_it() {
     let mut bench = Bench::running(2);
     bench.lose(1);
