@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use idlewild_protocol::{
-    ControlMessage, CoordinatorView, DigestVersion, MAX_MODELS_PER_MESSAGE, ModelInfo, PeerId, SignedDigest,
+    ControlMessage, CoordinatorView, Digest, DigestVersion, MAX_MODELS_PER_DIGEST, MAX_MODELS_PER_MESSAGE, ModelInfo,
+    PeerId, SignedDigest,
 };
 use tracing::{debug, warn};
 
@@ -24,7 +25,7 @@ impl Driver {
             Some(Word::Unchanged(version)) => self.tell(&peers, &ControlMessage::Unchanged(version)),
             Some(Word::Digest(digest)) => {
                 let identity = self.identity.clone();
-                let signed = match SignedDigest::sign(&digest, |bytes| identity.sign(bytes)) {
+                let signed = match SignedDigest::sign(&brief(&digest), |bytes| identity.sign(bytes)) {
                     Ok(signed) => signed,
                     Err(error) => return warn!(%error, "our digest cannot be sent: others will not place here"),
                 };
@@ -97,6 +98,7 @@ impl Driver {
     }
 
     pub(super) fn handle_models(&mut self, from: PeerId, models: Vec<ModelInfo>) {
+        self.view.names_models(from, models.clone());
         if self.names.heard(from, models) {
             self.publish_catalogue();
         }
@@ -136,4 +138,11 @@ impl Driver {
         self.warn_user(DEFAULT_MODEL, warning);
         self.desk.catalogue.send_replace(Arc::new(catalogue));
     }
+}
+
+/// What others are told: they know by name the models that have no room in a digest.
+fn brief(digest: &Digest) -> Digest {
+    let mut brief = digest.clone();
+    brief.models.truncate(MAX_MODELS_PER_DIGEST);
+    brief
 }

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use idlewild_engine::EngineStats;
-use idlewild_protocol::{MAX_MODELS_PER_DIGEST, ModelId, ModelInfo, ModelLoad};
+use idlewild_protocol::{ModelId, ModelInfo, ModelLoad};
 
 use crate::store::{RateRecord, unix_s};
 
@@ -118,7 +118,7 @@ impl Loads {
         memory.job_s += JOB_WEIGHT * (took.as_secs_f32() - memory.job_s);
     }
 
-    /// One line a model: the loaded one, then those asked for last; no more than a digest holds.
+    /// One line a model: the loaded one, then those asked for last: a digest has room for the first few.
     pub(super) fn of(&self, engine: &EngineStats, models: &[ModelInfo]) -> Vec<ModelLoad> {
         let mut memory = self.memory();
         if let Some(loaded) = engine.model.as_ref().filter(|_| engine.decode_tps > 0.0) {
@@ -133,7 +133,6 @@ impl Loads {
         }
         let mut loads: Vec<ModelLoad> = models.iter().map(|model| self.one(engine, model, &memory)).collect();
         loads.sort_by_key(|load| (!load.loaded, std::cmp::Reverse(memory.used.get(&load.model).copied())));
-        loads.truncate(MAX_MODELS_PER_DIGEST);
         loads
     }
 
@@ -247,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_models_the_last_used_are_told_of() {
+    fn of_many_models_the_last_used_come_first() {
         let memory = Loads::new(GUESS, &[]);
         let models: Vec<ModelInfo> = (1..=6).map(model).collect();
         for used in [6, 5] {
@@ -255,7 +254,7 @@ mod tests {
         }
         let ready = EngineStats { model: Some(loaded(4)), decode_tps: 50.0, ..EngineStats::default() };
         let told: Vec<u8> = memory.of(&ready, &models).iter().map(|load| load.model.0[0]).collect();
-        assert_eq!(told, [4, 5, 6, 1]);
+        assert_eq!(told, [4, 5, 6, 1, 2, 3]);
     }
 
     #[test]

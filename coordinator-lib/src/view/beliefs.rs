@@ -4,8 +4,8 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use idlewild_protocol::{
-    BootId, DecodeError, DepartureCause, Digest, DigestVersion, MAX_VERSIONS_PER_MESSAGE, ModelId, PairRate, PeerId,
-    SignedDigest,
+    BootId, DecodeError, DepartureCause, Digest, DigestVersion, MAX_VERSIONS_PER_MESSAGE, ModelId, ModelInfo, PairRate,
+    PeerId, SignedDigest,
 };
 
 use super::carriers::{Carriers, Index};
@@ -76,7 +76,7 @@ impl View {
         self.me
     }
 
-    /// What we now say of ourselves; `signed` is what will be passed on.
+    /// What we now say of ourselves; `signed` is what will be passed on, and may state fewer models.
     pub fn state_own(&mut self, now: Now, digest: Digest, signed: Option<SignedDigest>) {
         debug_assert_eq!(digest.peer, self.me, "a digest of our own");
         let peer = self.peers.entry(self.me).or_insert_with(|| PeerView::new(digest.boot, now));
@@ -113,9 +113,20 @@ impl View {
         }
         self.departed.remove(&peer);
         let view = self.peers.entry(peer).or_insert_with(|| PeerView::new(digest.boot, now));
+        let digest = view.completed(digest);
         self.index.change(view.digest.as_ref(), Some(&digest));
         view.believe(now, digest, None);
         Applied::Newer
+    }
+
+    /// The peer names all its models; its digests, the present one too, state those that matter most. A peer that is not
+    /// known is not listened to: who connects names them anew.
+    pub fn names_models(&mut self, peer: PeerId, models: Vec<ModelInfo>) {
+        let Some(view) = self.peers.get_mut(&peer) else { return };
+        if let Some(digest) = view.named(models) {
+            self.index.change(view.digest.as_ref(), Some(&digest));
+            view.digest = Some(digest);
+        }
     }
 
     /// The peer itself says that nothing has changed since that digest: what we hold is as good as new. False where we

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use core::time::Duration;
 
-use idlewild_protocol::{BootId, DepartureCause, Digest, ModelId, ModelLoad, PeerId, PeerState, QuantisedSurvival};
+use idlewild_protocol::{
+    BootId, DepartureCause, Digest, ModelId, ModelInfo, ModelLoad, PeerId, PeerState, QuantisedSurvival,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -20,16 +22,18 @@ enum Step {
     Hear { n: u8, boot: u64, is_serving: bool, models: Vec<(u8, u8, u16)> },
     Connect { n: u8, boot: u64 },
     Depart { n: u8 },
+    Name { n: u8, models: Vec<u8> },
     Expire,
 }
 
 fn any_step() -> impl Strategy<Value = Step> {
-    let models = vec((0_u8..3, 0_u8..4, 0_u16..3), 0..4);
+    let models = vec((0_u8..3, 0_u8..4, 0_u16..3), 0..6);
     prop_oneof![
         6 => (0..PEERS, 1_u64..3, proptest::bool::weighted(0.8), models)
             .prop_map(|(n, boot, is_serving, models)| Step::Hear { n, boot, is_serving, models }),
         2 => (1..PEERS, 1_u64..4).prop_map(|(n, boot)| Step::Connect { n, boot }),
         1 => (1..PEERS).prop_map(|n| Step::Depart { n }),
+        2 => (0..PEERS, vec(0_u8..3, 0..4)).prop_map(|(n, models)| Step::Name { n, models }),
         1 => Just(Step::Expire),
     ]
 }
@@ -73,6 +77,11 @@ fn step(view: &mut View, at: u64, step: &Step) {
             }
         }
         Step::Connect { n, boot } => view.connected(now, PeerId([*n; 32]), BootId(*boot)),
+        Step::Name { n, models } => {
+            let info =
+                |id: &u8| ModelInfo { id: ModelId([*id; 32]), name: "m".into(), size_bytes: 1, context_tokens: 1 };
+            view.names_models(PeerId([*n; 32]), models.iter().map(info).collect());
+        }
         Step::Depart { n } => view.departed(now, PeerId([*n; 32]), DepartureCause::Crash),
         Step::Expire => view.expire(now + DIGEST_LIFETIME / 2),
     }

@@ -5,6 +5,7 @@
 //! connected, departed           --> who can be reached            --> candidates (the election's live view)
 //! our own measurements          --> links, beside those that digests state
 //! anti-entropy: versions <-> lacking_in
+//! models that a peer names      --> its digest, where that has no room for them (unstated)
 //! digests --> carriers: who serves with a model, sorted       --> a search for the best of many
 //! ```
 //!
@@ -20,6 +21,7 @@ mod index_tests;
 mod peer;
 #[cfg(test)]
 mod tests;
+mod unstated;
 
 pub use beliefs::{Applied, DIGEST_LIFETIME, MAX_PEERS, View};
 pub use carriers::{Carriers, Cell, Group, Offer};

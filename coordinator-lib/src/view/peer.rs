@@ -1,14 +1,15 @@
 //! What is believed of one peer.
 
-use idlewild_protocol::{BootId, Digest, PeerState, SignedDigest};
+use idlewild_protocol::{BootId, Digest, MAX_MODELS_PER_MESSAGE, ModelInfo, PeerState, SignedDigest};
 
+use super::unstated;
 use crate::Now;
 use crate::hazard::DigestCurve;
 
 /// One peer as we see it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PeerView {
-    /// Its latest digest; none between connection and first word.
+    /// Its latest digest, with the models that it has named besides; none between connection and first word.
     pub digest: Option<Digest>,
     /// The same as it came, to be passed on; none where it was not signed (tests) or never came.
     pub signed: Option<SignedDigest>,
@@ -20,6 +21,10 @@ pub struct PeerView {
     pub boot: BootId,
     /// The survival that the digest states, decoded once: every cost asks it.
     curve: Option<Box<DigestCurve>>,
+    /// All models that it has named.
+    named: Vec<ModelInfo>,
+    /// How many of the digest's models it stated itself.
+    stated: usize,
 }
 
 /// A link that we measured ourselves.
@@ -33,7 +38,33 @@ pub struct Link {
 
 impl PeerView {
     pub(super) fn new(boot: BootId, now: Now) -> Self {
-        Self { digest: None, signed: None, heard_at: now, connected_since: None, boot, curve: None }
+        Self {
+            digest: None,
+            signed: None,
+            heard_at: now,
+            connected_since: None,
+            boot,
+            curve: None,
+            named: Vec::new(),
+            stated: 0,
+        }
+    }
+
+    /// The digest with the models that it has no room for.
+    pub(super) fn completed(&mut self, mut digest: Digest) -> Digest {
+        self.stated = digest.models.len();
+        unstated::add(&mut digest, &self.named);
+        digest
+    }
+
+    /// Takes in which models it has. Its digest as that changes it; none where there is none.
+    pub(super) fn named(&mut self, models: Vec<ModelInfo>) -> Option<Digest> {
+        self.named = models;
+        self.named.truncate(MAX_MODELS_PER_MESSAGE);
+        let mut digest = self.digest.clone()?;
+        digest.models.truncate(self.stated);
+        unstated::add(&mut digest, &self.named);
+        Some(digest)
     }
 
     /// Takes in what it says now; `signed` is how it came.

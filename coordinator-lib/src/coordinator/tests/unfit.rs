@@ -1,8 +1,8 @@
 //! Who cannot take a request, and why.
 
-use idlewild_protocol::{DepartureCause, Digest, ModelId, ModelLoad, PeerState, PlaceRequest, Term, Unfit};
+use idlewild_protocol::{DepartureCause, Digest, ModelId, ModelInfo, ModelLoad, PeerState, PlaceRequest, Term, Unfit};
 
-use super::fleet::{digest, model, ms, peer, place, request, tell, view_of, why_not, worker};
+use super::fleet::{MODEL, digest, model, ms, peer, place, request, tell, view_of, why_not, worker};
 use crate::coordinator::Coordinator;
 use crate::view::View;
 
@@ -102,4 +102,40 @@ fn only_a_peer_with_a_larger_context_takes_a_prompt_that_was_too_long() {
     assert_eq!(worker(&place(&view, &long)), None);
     tell(&mut view, ms(0), digest(3, large));
     assert_eq!(worker(&place(&view, &long)), Some(peer(3)));
+}
+
+/// A peer whose digest is full of other models, and that has named these besides.
+fn crowded(n: u8, named: &[ModelId]) -> View {
+    let others =
+        (20..24).map(|id| ModelLoad { model: ModelId([id; 32]), loaded: id == 20, queue_wait_ms: 900, ..model() });
+    let mut view = view_of(&[Digest { models: others.collect(), ..digest(n, model()) }]);
+    let info = |id: &ModelId| ModelInfo { id: *id, name: "m".to_owned(), size_bytes: 1, context_tokens: 2048 };
+    view.names_models(peer(n), named.iter().map(info).collect());
+    view
+}
+
+#[test]
+fn a_model_that_its_peer_s_digest_has_no_room_for_is_served_if_it_is_named() {
+    assert_eq!(why_not(&place(&crowded(2, &[]), &request(1)), 2), Some(Unfit::NoModel));
+    let view = crowded(2, &[ModelId([20; 32]), MODEL]);
+    let reply = place(&view, &request(1));
+    assert_eq!(worker(&reply), Some(peer(2)));
+    assert!(reply.terms[0].wait_s >= 0.9, "it waits as long as any model that is not in memory: {reply:?}");
+    let long = PlaceRequest { prompt_tokens: 2048, ..request(1) };
+    assert_eq!(why_not(&place(&view, &long), 2), Some(Unfit::ContextTooLong { context_tokens: 2048 }));
+}
+
+#[test]
+fn a_peer_that_states_the_model_comes_before_one_that_only_names_it() {
+    let mut view = crowded(2, &[MODEL]);
+    tell(&mut view, ms(0), digest(3, model()));
+    assert_eq!(worker(&place(&view, &request(1))), Some(peer(3)));
+}
+
+#[test]
+fn a_digest_with_room_left_states_all_models() {
+    let mut view = view_of(&[digest(2, ModelLoad { model: ModelId([8; 32]), ..model() })]);
+    let info = ModelInfo { id: MODEL, name: "m".to_owned(), size_bytes: 1, context_tokens: 2048 };
+    view.names_models(peer(2), vec![info]);
+    assert_eq!(why_not(&place(&view, &request(1)), 2), Some(Unfit::NoModel));
 }
