@@ -25,6 +25,9 @@ pub const MAX_TEXT_BYTES: usize = 64 * 1024;
 /// Bytes of the words in a failure; what is longer is cut by [`JobFailure::clipped`].
 pub const MAX_FAILURE_BYTES: usize = 1024;
 
+/// Bytes of messages or of a prompt that fit a start whatever else it says.
+pub const MAX_INPUT_BYTES: usize = JobRequest::MAX_BYTES - 16 * 1024;
+
 /// What the origin says, version 1.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub enum JobRequest {

@@ -37,8 +37,8 @@ pub use digest::{
 pub use hello::{Credential, Hello, HelloReply, Refusal};
 pub use ids::{BootId, Epoch, IdError, ModelId, PeerId, RequestId, SwarmId, Term, TokenId};
 pub use job::{
-    FinishReason, JobEvent, JobFailure, JobInput, JobRequest, JobStart, MAX_FAILURE_BYTES, MAX_STOP_BYTES, MAX_STOPS,
-    MAX_TEXT_BYTES, Sampling,
+    FinishReason, JobEvent, JobFailure, JobInput, JobRequest, JobStart, MAX_FAILURE_BYTES, MAX_INPUT_BYTES,
+    MAX_STOP_BYTES, MAX_STOPS, MAX_TEXT_BYTES, Sampling,
 };
 pub use member::{
     Certificate, CertificateChain, MAX_TICKET_ADDRESSES, MemberError, Role, TICKET_PREFIX, Ticket, TicketId,

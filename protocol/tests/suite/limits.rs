@@ -3,11 +3,11 @@
 use idlewild_protocol::{
     BootId, BulkRequest, Certificate, CertificateChain, ControlMessage, Digest, DigestVersion, EncodeError, Epoch,
     Hello, HelloReply, JobEvent, JobFailure, JobInput, JobRequest, JobStart, MAX_DIGEST_BYTES, MAX_DIGESTS_PER_MESSAGE,
-    MAX_EXCLUDED_PEERS, MAX_FAILURE_BYTES, MAX_MODELS_PER_DIGEST, MAX_MODELS_PER_MESSAGE, MAX_NAME_BYTES,
-    MAX_PAIRS_PER_DIGEST, MAX_PROBE_BYTES, MAX_STOP_BYTES, MAX_STOPS, MAX_TERMS_PER_PLAN, MAX_TEXT_BYTES,
-    MAX_VERSIONS_PER_MESSAGE, Message, ModelId, ModelInfo, ModelLoad, PairRate, PeerId, PeerTerms, PlaceOutcome,
-    PlaceReply, PlaceRequest, Protocol, QuantisedSurvival, RequestId, Role, Sampling, Term, TokenId, Unfit, Version,
-    VersionRange, frame,
+    MAX_EXCLUDED_PEERS, MAX_FAILURE_BYTES, MAX_INPUT_BYTES, MAX_MODELS_PER_DIGEST, MAX_MODELS_PER_MESSAGE,
+    MAX_NAME_BYTES, MAX_PAIRS_PER_DIGEST, MAX_PROBE_BYTES, MAX_STOP_BYTES, MAX_STOPS, MAX_TERMS_PER_PLAN,
+    MAX_TEXT_BYTES, MAX_VERSIONS_PER_MESSAGE, Message, ModelId, ModelInfo, ModelLoad, PairRate, PeerId, PeerTerms,
+    PlaceOutcome, PlaceReply, PlaceRequest, Protocol, QuantisedSurvival, RequestId, Role, Sampling, Term, TokenId,
+    Unfit, Version, VersionRange, frame,
 };
 
 use crate::samples::{certificate, digest, peer, signed, start};
@@ -202,6 +202,12 @@ fn a_start_out_of_range_is_refused() {
     };
     let stopped = |stop: Vec<String>| JobStart { stop, ..base() };
     let good = [base(), stopped(vec!["s".repeat(MAX_STOP_BYTES); MAX_STOPS]), sampled(|s| s.temperature = 10.0)];
+    let longest = JobStart {
+        input: JobInput::Text { prompt: "x".repeat(MAX_INPUT_BYTES) },
+        max_tokens: u32::MAX,
+        ..stopped(vec!["s".repeat(MAX_STOP_BYTES); MAX_STOPS])
+    };
+    assert_eq!(written(&JobRequest::Start(Box::new(longest))), Ok(()));
     let bad = [
         stopped(vec!["s".to_owned(); MAX_STOPS + 1]),
         stopped(vec!["s".repeat(MAX_STOP_BYTES + 1)]),
