@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
+use axum::extract::rejection::{BytesRejection, PathRejection};
 use axum::extract::{Path, State};
 use idlewild_protocol::RequestId;
 
@@ -47,8 +47,9 @@ pub(super) async fn reread_models(State(api): State<Api>) -> Result<Json<ModelsR
 /// Why a request ran where it ran.
 pub(super) async fn explain(
     State(api): State<Api>,
-    Path(request): Path<String>,
+    request: Result<Path<String>, PathRejection>,
 ) -> Result<Json<ExplainReply>, ApiError> {
+    let Path(request) = request?;
     let request: RequestId = request
         .parse()
         .map_err(|error| ApiError::bad_request(Some("invalid_value"), Some("request"), format!("{error}")))?;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use axum::Json;
+use axum::extract::rejection::PathRejection;
 use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
@@ -46,6 +47,15 @@ impl ApiError {
     /// The body is longer than `limit` bytes.
     pub fn too_large(limit: usize) -> Self {
         let message = format!("the request's body is longer than the {limit} bytes allowed; send a shorter prompt");
+        Self { code: Some("request_too_large"), ..Self::new(StatusCode::PAYLOAD_TOO_LARGE, message) }
+    }
+
+    /// Messages or a prompt that take `bytes` where a worker is given at most `limit`.
+    pub fn input_too_large(bytes: usize, limit: usize) -> Self {
+        let message = format!(
+            "what is asked takes {bytes} bytes on its way to a worker, and {limit} are allowed; send a shorter prompt, and \
+             no other fields in messages than models read"
+        );
         Self { code: Some("request_too_large"), ..Self::new(StatusCode::PAYLOAD_TOO_LARGE, message) }
     }
 
@@ -106,6 +116,12 @@ impl From<Failure> for ApiError {
             FailureKind::ShuttingDown => (StatusCode::SERVICE_UNAVAILABLE, "shutting_down"),
         };
         Self { status, code: Some(code), param: None, message, retry_after }
+    }
+}
+
+impl From<PathRejection> for ApiError {
+    fn from(_: PathRejection) -> Self {
+        Self::bad_request(Some("invalid_value"), None, "the URL holds what is no text: its %-escapes must be UTF-8")
     }
 }
 

@@ -7,10 +7,11 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, Uri, header};
+use axum::http::{HeaderMap, HeaderValue, Uri, header};
 use axum::middleware::Next;
 use axum::response::Response;
 
+use super::room::Place;
 use super::{Api, ApiError};
 
 /// The key that clients show. Kept as a hash, and compared as one: equal time whatever differs.
@@ -55,7 +56,7 @@ impl Hosts {
 
     /// Whether `authority` (`host` or `host:port`) is ours.
     fn include(&self, authority: &str) -> bool {
-        let host = host_of(authority).to_ascii_lowercase();
+        let Some(host) = host_of(authority).map(str::to_ascii_lowercase) else { return false };
         if let Ok(address) = host.parse::<IpAddr>() {
             return address.is_loopback() || address == self.bound || self.bound.is_unspecified();
         }
@@ -63,12 +64,14 @@ impl Hosts {
     }
 }
 
-/// The host in `host`, `host:port`, `[v6]` or `[v6]:port`.
-fn host_of(authority: &str) -> &str {
-    if let Some(rest) = authority.strip_prefix('[') {
-        return rest.split_once(']').map_or(rest, |(host, _)| host);
-    }
-    authority.rsplit_once(':').map_or(authority, |(host, _)| host)
+/// The host in `host`, `host:port`, `[v6]` or `[v6]:port`; none in anything else, such as what holds a user's name.
+fn host_of(authority: &str) -> Option<&str> {
+    let (host, rest) = match authority.strip_prefix('[') {
+        Some(rest) => rest.split_once(']')?,
+        None => authority.split_at(authority.find(':').unwrap_or(authority.len())),
+    };
+    let is_port = |rest: &str| rest.strip_prefix(':').is_some_and(|port| port.bytes().all(|b| b.is_ascii_digit()));
+    ((rest.is_empty() || is_port(rest)) && !host.contains(['@', '/'])).then_some(host)
 }
 
 /// Lets a request through, or answers 403 or 401.
@@ -78,6 +81,9 @@ pub(super) async fn check(State(api): State<Api>, request: Request, next: Next) 
     if !shown_key(request.headers()).is_some_and(|shown| api.key.admits(shown)) {
         return Err(ApiError::unauthorised());
     }
+    if let Some(place) = request.extensions().get::<Arc<Place>>() {
+        place.is_known();
+    }
     Ok(next.run(request).await)
 }
 
@@ -86,18 +92,20 @@ fn check_host(hosts: &Hosts, headers: &HeaderMap, uri: &Uri) -> Result<(), ApiEr
         .authority()
         .map(axum::http::uri::Authority::as_str)
         .or_else(|| headers.get(header::HOST).and_then(|v| v.to_str().ok()));
-    if authority.is_some_and(|authority| hosts.include(authority)) {
+    let is_one = headers.get_all(header::HOST).iter().count() <= 1;
+    if is_one && authority.is_some_and(|authority| hosts.include(authority)) {
         return Ok(());
     }
     let message = "the Host header does not name this agent; use localhost or the address that it listens on";
     Err(ApiError::forbidden("host_not_allowed", message))
 }
 
-/// A browser sends `Origin` with every cross-origin request and every post; other programs do not.
+/// A browser sends one `Origin` with every cross-origin request and every post; other programs send none.
 fn check_origin(hosts: &Hosts, headers: &HeaderMap) -> Result<(), ApiError> {
-    let Some(origin) = headers.get(header::ORIGIN) else { return Ok(()) };
-    let ours = origin.to_str().ok().and_then(|o| o.split_once("://")).is_some_and(|(_, host)| hosts.include(host));
-    if ours {
+    let is_ours = |origin: &HeaderValue| {
+        origin.to_str().ok().and_then(|o| o.split_once("://")).is_some_and(|(_, host)| hosts.include(host))
+    };
+    if headers.get_all(header::ORIGIN).iter().all(is_ours) {
         return Ok(());
     }
     Err(ApiError::forbidden("origin_not_allowed", "web pages of other origins may not use this API"))
@@ -121,7 +129,21 @@ mod tests {
         {
             assert!(hosts.include(ours), "{ours}");
         }
-        for other in ["evil.example", "evil.example:14353", "10.1.2.4", "localhost.evil.example", "", "[fe80::1]:1"] {
+        for other in [
+            "evil.example",
+            "evil.example:14353",
+            "10.1.2.4",
+            "localhost.evil.example",
+            "",
+            "[fe80::1]:1",
+            "localhost:x@evil.example",
+            "x@localhost",
+            "x@a.localhost",
+            "localhost:1:2",
+            "[::1]x",
+            "[::1",
+            "localhost/x",
+        ] {
             assert!(!hosts.include(other), "{other}");
         }
     }

@@ -1,8 +1,8 @@
 //! The local HTTP face: OpenAI's API for clients, and control routes for this machine's own command line.
 //!
 //! ```text
-//! connection --> guard (Host, Origin, key) --> openai/  --> origin::Origins --> events --> JSON or SSE
-//!                                         \--> control --> driver::Desk
+//! connection (server, room) --> guard (Host, Origin, key) --> openai/  --> origin::Origins --> events --> JSON or SSE
+//!                                                        \--> control --> driver::Desk
 //! ```
 //!
 //! Everything that a handler needs is in [`Api`], so that tests serve it over a scripted origin.
@@ -15,8 +15,9 @@ mod control;
 mod error;
 mod guard;
 mod health;
-mod listener;
 mod openai;
+mod room;
+mod server;
 #[cfg(test)]
 mod tests;
 pub mod wire;
@@ -32,8 +33,6 @@ use tokio::net::TcpListener;
 pub use error::ApiError;
 pub use guard::{ApiKey, EmptyKey, Hosts};
 
-use listener::BoundedListener;
-
 use crate::driver::Desk;
 use crate::origin::Origins;
 
@@ -48,7 +47,9 @@ pub struct Api {
     pub origins: Origins,
     /// Answers questions about this agent.
     pub desk: Desk,
-    /// The most bytes of a request's body. A job's start must fit a frame of 2 MiB, and JSON only shrinks on the way.
+    /// The most bytes of a request's body. What becomes of it must fit a job's start besides ([`MAX_INPUT_BYTES`]).
+    ///
+    /// [`MAX_INPUT_BYTES`]: idlewild_protocol::MAX_INPUT_BYTES
     pub max_body_bytes: usize,
     /// The model of a request that names none; none means the only one there is.
     pub default_model: Option<String>,
@@ -84,5 +85,5 @@ pub async fn serve(
     api: Api,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<()> {
-    axum::serve(BoundedListener::new(listener), router(api)).with_graceful_shutdown(stop).await
+    server::serve(listener, router(api), server::Limits::default(), stop).await
 }

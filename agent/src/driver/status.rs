@@ -13,7 +13,7 @@ use crate::api::wire::{
     CoordinatorReply, EngineReply, InviteReply, InviteRequest, ModelReply, ModelsReply, PeerReply, StatusReply,
     StopReply,
 };
-use crate::store::{MembershipError, TICKET_TTL_S_MAX, new_ticket, unix_s};
+use crate::store::{MembershipError, TICKET_TTL_S_MAX, TICKET_TTL_S_MIN, new_ticket, unix_s};
 
 /// Horizons of the probabilities that a status shows, in seconds.
 const SHOWN_SOON_S: f64 = 60.0;
@@ -164,8 +164,8 @@ impl Driver {
     }
 
     async fn invite(&mut self, asked: InviteRequest) -> Result<InviteReply, InviteRefused> {
-        if !(1..=TICKET_TTL_S_MAX).contains(&asked.ttl_s) {
-            return Err(InviteRefused::BadTime { min_s: 1, max_s: TICKET_TTL_S_MAX });
+        if !(TICKET_TTL_S_MIN..=TICKET_TTL_S_MAX).contains(&asked.ttl_s) {
+            return Err(InviteRefused::BadTime { min_s: TICKET_TTL_S_MIN, max_s: TICKET_TTL_S_MAX });
         }
         let addresses = self.swarm.listeners();
         if addresses.is_empty() {

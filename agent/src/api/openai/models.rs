@@ -1,6 +1,7 @@
 //! `GET /v1/models`: every model that some peer of the swarm has.
 
 use axum::Json;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use serde_json::{Value, json};
 
@@ -19,8 +20,9 @@ pub(in crate::api) async fn list_models(State(api): State<Api>) -> Json<Value> {
 /// One of them, by name or id.
 pub(in crate::api) async fn show_model(
     State(api): State<Api>,
-    Path(name): Path<String>,
+    name: Result<Path<String>, PathRejection>,
 ) -> Result<Json<Value>, ApiError> {
+    let Path(name) = name?;
     let info = find_model(&api, &name)?;
     let catalogue = api.desk.catalogue();
     let known = catalogue.models.iter().find(|model| model.info.id == info.id);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::response::Response;
-use idlewild_protocol::{JobInput, ModelInfo, RequestId};
+use idlewild_protocol::{JobInput, MAX_INPUT_BYTES, ModelInfo, RequestId};
 
 use super::params::Params;
 use super::reply::{Face, Reply};
@@ -59,6 +59,17 @@ fn starting() -> ApiError {
     ApiError::unavailable("this agent is starting and does not know its models yet; try again", STARTING_TAKES)
 }
 
+/// What a client writes in few bytes may take more when it is written again: `1e15` becomes `1000000000000000.0`.
+fn refuse_too_long(input: &JobInput) -> Result<(), ApiError> {
+    let bytes = match input {
+        JobInput::Chat { messages_json } => messages_json.len(),
+        JobInput::Text { prompt } => prompt.len(),
+        // Not of a client's making, and bounded by a context.
+        JobInput::Tokens { .. } => 0,
+    };
+    if bytes > MAX_INPUT_BYTES { Err(ApiError::input_too_large(bytes, MAX_INPUT_BYTES)) } else { Ok(()) }
+}
+
 /// Asks the origin, and answers as the client wants it.
 pub(super) async fn ask(
     api: &Api,
@@ -68,6 +79,7 @@ pub(super) async fn ask(
     params: &Params,
 ) -> Result<Response, ApiError> {
     params.refuse_unsupported()?;
+    refuse_too_long(&input)?;
     let request = RequestId(rand::random());
     let generation = GenerationRequest {
         request,

@@ -1,6 +1,7 @@
 //! The API over real HTTP and a scripted origin: no network, no engine.
 
 mod answers;
+mod connections;
 mod refusals;
 mod streams;
 
@@ -15,7 +16,8 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use super::{Api, ApiKey, Hosts, serve};
+use super::server::{Limits, serve};
+use super::{Api, ApiKey, Hosts, router};
 use crate::driver::{Catalogue, Desk, DeskBack, KnownModel};
 use crate::origin::{GenerationEvent, Origins, Records, Submission};
 
@@ -36,6 +38,14 @@ struct Served {
 impl Served {
     /// With one model, `tiny`.
     async fn start() -> Self {
+        Self::start_within(Limits::default()).await
+    }
+
+    async fn start_within(limits: Limits) -> Self {
+        Self::start_with(limits, 10_000).await
+    }
+
+    async fn start_with(limits: Limits, max_body_bytes: usize) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (origins, submissions) = Origins::channel(2);
@@ -48,10 +58,10 @@ impl Served {
             hosts: Hosts::new(address.ip(), []),
             origins,
             desk,
-            max_body_bytes: 10_000,
+            max_body_bytes,
             default_model: None,
         };
-        tokio::spawn(serve(listener, api, std::future::pending()));
+        tokio::spawn(serve(listener, router(api), limits, std::future::pending()));
         let client = Client::builder().no_proxy().build().unwrap();
         Self { address, client, submissions, back }
     }

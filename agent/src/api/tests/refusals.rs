@@ -6,7 +6,8 @@ use std::time::Duration;
 use reqwest::{RequestBuilder, StatusCode};
 use serde_json::{Value, json};
 
-use super::{KEY, Served, hello};
+use super::{KEY, Served, answer, hello};
+use crate::api::server::Limits;
 use crate::driver::Readiness;
 use crate::origin::{Failure, FailureKind, GenerationEvent};
 
@@ -67,6 +68,10 @@ async fn names_and_pages_that_are_not_ours_are_refused_even_with_the_key() {
     check(get().header("host", "evil.example"), 403, "host_not_allowed", "Host").await;
     check(get().header("origin", "https://evil.example"), 403, "origin_not_allowed", "origins").await;
     check(get().header("origin", "null"), 403, "origin_not_allowed", "origins").await;
+    check(get().header("host", "localhost:x@evil.example"), 403, "host_not_allowed", "Host").await;
+    check(get().header("origin", "http://localhost:x@evil.example"), 403, "origin_not_allowed", "origins").await;
+    let two = get().header("origin", "http://localhost").header("origin", "http://evil.example");
+    check(two, 403, "origin_not_allowed", "origins").await;
     let ours = get().header("origin", "http://localhost:14353").send().await.unwrap();
     assert_eq!(ours.status(), 200);
     assert!(ours.headers().keys().all(|name| !name.as_str().starts_with("access-control-")));
@@ -112,6 +117,8 @@ async fn wrong_models_routes_methods_and_sizes_have_their_own_status() {
     check(served.post("/v1/chat/completions", other), 404, "model_not_found", "models here: tiny").await;
     let get = |path: &str| served.client.get(served.url(path)).bearer_auth(KEY);
     check(get("/v1/models/none"), 404, "model_not_found", "none").await;
+    check(get("/v1/models/%ff"), 400, "invalid_value", "UTF-8").await;
+    check(get("/idlewild/v1/explain/%ff"), 400, "invalid_value", "UTF-8").await;
     check(get("/v1/embeddings"), 404, "unknown_url", "/v1/embeddings").await;
     check(get("/v1/chat/completions"), 405, "method_not_allowed", "GET").await;
     // The second is longer than what a socket takes at once: its client is still sending when it is refused.
@@ -123,6 +130,18 @@ async fn wrong_models_routes_methods_and_sizes_have_their_own_status() {
     check_param(explain, 400, "invalid_value", Some("request"), "request id").await;
     let unknown = idlewild_protocol::RequestId([7; 16]);
     check(get(&format!("/idlewild/v1/explain/{unknown}")), 404, "unknown_request", "no record").await;
+}
+
+#[tokio::test]
+async fn what_grows_beyond_a_job_s_start_when_it_is_written_again_is_refused() {
+    let mut served = Served::start_with(Limits::default(), 2_000_000).await;
+    let body = |numbers: usize| {
+        let many = vec!["1e15"; numbers].join(",");
+        format!(r#"{{"messages":[{{"role":"user","content":"hi","y":[{many}]}}]}}"#)
+    };
+    check(served.post("/v1/chat/completions", body(130_000)), 413, "request_too_large", "on its way to a worker").await;
+    let (response, _) = served.play(served.post("/v1/chat/completions", body(100_000)), answer()).await;
+    assert_eq!(response.status(), 200);
 }
 
 #[tokio::test]
