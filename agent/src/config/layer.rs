@@ -134,6 +134,8 @@ fn read_file(path: &Path) -> Result<String, ConfigError> {
     match fs::metadata(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(String::new()),
         Err(e) => return Err(failed(e)),
+        // A FIFO would keep the reader waiting.
+        Ok(about) if !about.is_file() => return Err(failed(io::Error::other("it is not a plain file"))),
         Ok(about) if about.len() > MAX_FILE_BYTES => {
             return Err(failed(io::Error::other("it is longer than 1 MiB")));
         }
@@ -323,6 +325,15 @@ mod tests {
         let variables = [("IDLEWILD_API_PROT", "1"), ("IDLEWILD_HOME", "/h"), ("PATH", "/bin")];
         let (_, remarks) = resolved(Layer::default(), &variables, "").unwrap();
         assert_eq!(remarks, ["the environment variable IDLEWILD_API_PROT names no setting and is ignored"]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_fifo_in_place_of_the_file_is_an_error_and_not_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("config.toml");
+        crate::store::make_fifo(&path).unwrap();
+        assert!(matches!(read_file(&path), Err(ConfigError::Read { .. })));
     }
 
     #[test]

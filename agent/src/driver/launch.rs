@@ -15,6 +15,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
 
 use super::catalogue::Names;
 use super::desk::{Desk, DeskBack};
@@ -105,7 +106,13 @@ fn models_of(config: &Config, paths: &Paths) -> Result<Arc<dyn ModelSource>, Run
         let fake = ModelInfo { id: FAKE_MODEL, name: "fake".to_owned(), size_bytes: 0, context_tokens };
         return Ok(Arc::new(OneModel(fake)));
     }
-    Ok(Arc::new(StoredModels::new(ModelStore::open(config.models_dir(paths))?)))
+    let store = ModelStore::open(config.models_dir(paths))?;
+    match store.clear_leftovers() {
+        Ok(0) => {}
+        Ok(files) => info!(files, "removed what killed imports had left"),
+        Err(error) => warn!(%error, "what killed imports may have left stays"),
+    }
+    Ok(Arc::new(StoredModels::new(store)))
 }
 
 /// The API, which serves before anything else does.

@@ -9,7 +9,9 @@ use idlewild_protocol::{MAX_NAME_BYTES, ModelId, ModelInfo};
 use sha2::{Digest, Sha256};
 
 use super::catalogue::{Catalogue, Entry, Stamp, file_of};
+use super::copying;
 use super::gguf::{GgufError, GgufHeader, read_gguf_header};
+use crate::store::open_regular;
 
 /// Bytes that are read, hashed and written at a time.
 const COPY_BYTES: usize = 1024 * 1024;
@@ -68,12 +70,14 @@ pub enum ModelError {
         path: PathBuf,
     },
     /// The disk is full.
-    #[error("the disk has no room for {bytes} bytes at {path}; nothing was kept of the copy")]
+    #[error("the disk has no room for {bytes} bytes at {path} ({free_bytes} are free); nothing was kept of the copy")]
     Full {
         /// The store's directory.
         path: PathBuf,
         /// Bytes of the model.
         bytes: u64,
+        /// Bytes that are free, as far as is known.
+        free_bytes: u64,
     },
     /// A file cannot be read or written.
     #[error("could not use {path}")]
@@ -203,6 +207,11 @@ impl ModelStore {
         })
     }
 
+    /// Removes what imports that were killed have left. Gives how many files that were.
+    pub fn clear_leftovers(&self) -> Result<usize, ModelError> {
+        copying::clear(&self.dir).map_err(|source| ModelError::Io { path: self.dir.clone(), source })
+    }
+
     /// Copies a GGUF file into the store. `progress` is told how many bytes of how many are done. A model that is there
     /// already is not copied; it takes the new name if one is given.
     pub fn import(
@@ -212,15 +221,16 @@ impl ModelStore {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<StoredModel, ModelError> {
         let failed = |source| ModelError::Io { path: file.to_owned(), source };
-        let mut source = File::open(file).map_err(failed)?;
+        let mut source = open_regular(file).map_err(failed)?;
         let about = source.metadata().map_err(failed)?;
-        if !about.is_file() {
-            return Err(failed(io::Error::other("it is not a file")));
-        }
+        self.clear_leftovers()?;
         let header = File::open(file).map_err(failed).and_then(|head| {
             read_gguf_header(head, about.len()).map_err(|source| ModelError::Gguf { path: file.to_owned(), source })
         })?;
         name.map_or(Ok(()), check_name)?;
+        if let Some(free_bytes) = copying::free_bytes(&self.dir).filter(|free| *free < about.len()) {
+            return Err(ModelError::Full { path: self.dir.clone(), bytes: about.len(), free_bytes });
+        }
         let (copy, id) =
             self.copy(&mut source, about.len(), progress).map_err(|e| self.explain(e, file, about.len()))?;
         let name = match name {
@@ -275,7 +285,7 @@ impl ModelStore {
         total: u64,
         progress: &mut dyn FnMut(u64, u64),
     ) -> io::Result<(tempfile::NamedTempFile, ModelId)> {
-        let mut copy = tempfile::NamedTempFile::new_in(self.dir.join("blobs"))?;
+        let mut copy = copying::begin(&self.dir)?;
         let mut hash = Sha256::new();
         let mut buffer = vec![0; COPY_BYTES];
         let mut done = 0;
@@ -298,7 +308,8 @@ impl ModelStore {
 
     fn explain(&self, error: io::Error, file: &Path, bytes: u64) -> ModelError {
         if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
-            ModelError::Full { path: self.dir.clone(), bytes }
+            let free_bytes = copying::free_bytes(&self.dir).unwrap_or_default();
+            ModelError::Full { path: self.dir.clone(), bytes, free_bytes }
         } else {
             ModelError::Io { path: file.to_owned(), source: error }
         }
@@ -312,7 +323,7 @@ impl ModelStore {
     fn look_at(&self, entry: Entry) -> Option<StoredModel> {
         let path = self.blob(entry.info.id);
         let about = fs::metadata(&path).ok().filter(|about| about.len() == entry.info.size_bytes)?;
-        let is_unchanged = Stamp::of(&about) == entry.verified;
+        let is_unchanged = entry.verified.is_of(&about);
         Some(StoredModel { info: entry.info, architecture: entry.architecture, path, is_unchanged })
     }
 

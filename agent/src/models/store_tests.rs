@@ -141,6 +141,48 @@ fn an_unchanged_file_is_loaded_without_hashing_and_a_touched_one_is_verified_aga
     assert!(!home.store.to_load(model.info.id).unwrap().verify);
 }
 
+#[cfg(unix)]
+#[test]
+fn a_file_changed_in_place_is_verified_again_whatever_its_time_says() {
+    use std::os::unix::fs::PermissionsExt;
+    let home = home();
+    let model = home.import("a", 1);
+    let modified = fs::metadata(&model.path).unwrap().modified().unwrap();
+    fs::set_permissions(&model.path, fs::Permissions::from_mode(0o600)).unwrap();
+    let mut bytes = fs::read(&model.path).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    // The clock of a file system ticks every few milliseconds.
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    fs::write(&model.path, bytes).unwrap();
+    File::options().write(true).open(&model.path).unwrap().set_modified(modified).unwrap();
+    assert!(home.store.to_load(model.info.id).unwrap().verify);
+}
+
+#[test]
+fn what_a_killed_import_left_is_cleared_and_what_another_writes_is_not() {
+    let home = home();
+    let blobs = home.dir.path().join("models/blobs");
+    for left in [blobs.join(".tmpA1b2C3"), home.dir.path().join("models/.tmpZ9y8X7")] {
+        fs::write(left, "a part").unwrap();
+    }
+    let writing = copying::begin(&home.dir.path().join("models")).unwrap();
+    assert_eq!(home.store.clear_leftovers().unwrap(), 2);
+    assert!(writing.path().exists() && home.blobs() == 1);
+    drop(writing);
+    fs::write(blobs.join(".tmpA1b2C3"), "a part").unwrap();
+    home.import("a", 1);
+    assert_eq!(home.blobs(), 1, "the next import clears it too");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_fifo_is_not_waited_for() {
+    let home = home();
+    let fifo = home.dir.path().join("fifo.gguf");
+    crate::store::make_fifo(&fifo).unwrap();
+    assert!(matches!(home.store.import(&fifo, None, &mut |_, _| {}), Err(ModelError::Io { .. })));
+}
+
 #[test]
 fn a_missing_or_shortened_blob_is_not_offered() {
     let home = home();
@@ -163,6 +205,7 @@ fn another_store_s_model_is_adopted_without_a_second_copy() {
     let adopted = two.store.adopt(&model).unwrap();
     assert_eq!(adopted.info, model.info);
     assert!(!two.store.to_load(model.info.id).unwrap().verify);
+    assert!(!one.store.to_load(model.info.id).unwrap().verify, "a link is no change");
     #[cfg(unix)]
     assert_eq!(std::os::unix::fs::MetadataExt::nlink(&fs::metadata(&adopted.path).unwrap()), 2);
 }
@@ -198,7 +241,7 @@ fn a_full_disk_keeps_nothing_of_the_copy_and_says_what_was_needed() {
     bytes.resize(3 * 1024 * 1024, 0);
     let file = home.file("big.gguf", &bytes);
     let error = store.import(&file, None, &mut |_, _| {}).unwrap_err();
-    assert!(matches!(error, ModelError::Full { bytes: 3_145_728, .. }), "{error:?}");
+    assert!(matches!(error, ModelError::Full { bytes: 3_145_728, free_bytes: ..1_048_577, .. }), "{error:?}");
     assert_eq!(fs::read_dir(disk.path().join("models/blobs")).unwrap().count(), 0, "a part of the copy was kept");
     assert!(store.list().unwrap().is_empty());
 }

@@ -56,17 +56,19 @@ pub enum FileError {
     },
 }
 
+/// Opens a file to read it. What is no plain file is refused before it is opened: a FIFO would keep the reader waiting.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    if fs::metadata(path)?.is_file() { File::open(path) } else { Err(io::Error::other("it is not a plain file")) }
+}
+
 /// The text of a secret file; none where there is no such file. `advice` says what to do about an empty one.
 pub fn read_secret(path: &Path, advice: &'static str) -> Result<Option<String>, FileError> {
     let failed = |source| FileError::Read { path: path.to_owned(), source };
-    let file = match File::open(path) {
+    let file = match open_regular(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened.map_err(failed)?,
     };
     let about = file.metadata().map_err(failed)?;
-    if !about.is_file() {
-        return Err(failed(io::Error::other("it is not a file")));
-    }
     check_mode(path, &about)?;
     let mut bytes = Vec::new();
     file.take(MAX_SECRET_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
@@ -121,6 +123,14 @@ fn sync_dir(_dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// A FIFO that nobody writes to.
+#[cfg(all(test, unix))]
+pub(crate) fn make_fifo(path: &Path) -> io::Result<()> {
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0)?;
+    Ok(())
+}
+
 #[cfg(all(test, unix))]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
@@ -155,6 +165,14 @@ mod tests {
         check(b" \n", 0o600, "is empty");
         check(&[0xff, 0xfe], 0o600, "not text");
         check(&vec![b'a'; 70_000], 0o600, "too long");
+    }
+
+    #[test]
+    fn a_fifo_in_its_place_is_an_error_and_not_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("secret");
+        make_fifo(&path).unwrap();
+        assert!(matches!(read_secret(&path, "x"), Err(FileError::Read { .. })));
     }
 
     #[test]

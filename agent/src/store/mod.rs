@@ -25,7 +25,9 @@ pub use api_key::load_or_create_api_key;
 pub use database::{
     Boot, LinkRecord, MAX_REQUESTS, MAX_SESSIONS, RateRecord, SessionId, SessionRecord, Store, StoreError,
 };
-pub use file::{FileError, read_secret, write_secret};
+#[cfg(all(test, unix))]
+pub(crate) use file::make_fifo;
+pub use file::{FileError, open_regular, read_secret, write_secret};
 pub use identity::{IdentityError, IdentitySeed, keep_identity, load_or_create_identity, reset_identity};
 pub use lock::{DataLock, LockError};
 pub use machine::{MachineMark, machine_boot};

@@ -103,7 +103,12 @@ impl Changes {
 }
 
 fn read(path: &Path) -> io::Result<BTreeMap<PeerId, Entry>> {
-    if std::fs::metadata(path)?.len() > MAX_FILE_BYTES {
+    let about = std::fs::metadata(path)?;
+    // A FIFO would keep the reader waiting.
+    if !about.is_file() {
+        return Err(io::Error::other("it is not a plain file"));
+    }
+    if about.len() > MAX_FILE_BYTES {
         return Err(io::Error::other("file is too large"));
     }
     let mut peers: BTreeMap<PeerId, Entry> = serde_json::from_slice(&std::fs::read(path)?).map_err(io::Error::other)?;
@@ -145,6 +150,15 @@ mod tests {
             std::fs::write(&path, content).unwrap();
             assert_eq!(Book::open(Some(path.clone())).places().count(), 0, "{content}");
         }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_fifo_in_place_of_the_book_is_an_empty_one_and_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("book");
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        assert_eq!(Book::open(Some(path)).places().count(), 0);
     }
 
     #[test]
