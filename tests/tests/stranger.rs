@@ -63,6 +63,36 @@ fn handshakes(log: &str, peer: &str) -> usize {
     log.lines().filter(|line| line.contains("refused") && line.contains(peer)).count()
 }
 
+/// What looks like the first packet of a QUIC connection and cannot be opened.
+fn forged_initial() -> Vec<u8> {
+    let header = [0xc3, 0, 0, 0, 1, 8];
+    let length = [0, 0x44, 0x90];
+    [&header[..], &[7; 8], &[8], &[9; 8], &length, &[0x5a; 1180]].concat()
+}
+
+#[test]
+fn a_flood_of_forged_packets_is_a_line_a_minute_in_the_log() -> Verdict {
+    in_lab(|lab| {
+        let (_, hosts) = lab.home(&["a", "x"])?;
+        let agent = Launch::new(lab, &hosts[0])?.fake(FAST).up()?;
+        let address = agent.address()?;
+        let socket = hosts[1].enter(|| std::net::UdpSocket::bind("0.0.0.0:0"))??;
+        let lines = || Ok::<_, anyhow::Error>(agent.log()?.lines().filter(|line| line.contains(" WARN ")).count());
+        let before = lines()?;
+        for _ in 0..50 {
+            for _ in 0..20 {
+                socket.send_to(&forged_initial(), &address)?;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        eventually(FOUND_WITHIN, "a line about it", || Ok(lines()? > before))?;
+        ensure!(agent.answer(&completion(FAKE_MODEL, "still there", 5))?.done, "its user is served");
+        let lines = lines()? - before;
+        ensure!(lines <= 2, "{lines} lines of a thousand packets");
+        Ok(())
+    })
+}
+
 #[test]
 fn nobody_on_the_lan_reaches_the_api_unless_told_to_and_then_only_with_the_key() -> Verdict {
     in_lab(|lab| {

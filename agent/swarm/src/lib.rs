@@ -40,6 +40,7 @@ mod membership;
 mod multicast;
 mod peer;
 mod probe;
+mod sparse;
 mod start;
 mod streams;
 #[cfg(test)]

@@ -36,6 +36,7 @@ use crate::dialing::Dialing;
 use crate::event::{Departure, Hint, SwarmEvent};
 use crate::handle::{Command, Shared};
 use crate::hello::{Failure, Member, Outcome, Papers};
+use crate::sparse::Sparse;
 
 pub(crate) use connections::{Connection, HelloOf};
 pub(crate) use members::Neighbour;
@@ -116,6 +117,8 @@ pub(crate) struct EventLoop {
     members: BTreeMap<PeerId, Neighbour>,
     dials: BTreeMap<ConnectionId, dials::Dial>,
     clone_told: bool,
+    /// Anybody's forged packet makes one.
+    listener_errors: Sparse,
 }
 
 impl EventLoop {
@@ -137,6 +140,7 @@ impl EventLoop {
             members: BTreeMap::new(),
             dials: BTreeMap::new(),
             clone_told: false,
+            listener_errors: Sparse::default(),
         }
     }
 
@@ -188,7 +192,11 @@ impl EventLoop {
                 }
                 tracing::warn!(?addresses, ?reason, "a listener closed");
             }
-            Libp2pEvent::ListenerError { error, .. } => tracing::warn!(%error, "a listener failed"),
+            Libp2pEvent::ListenerError { error, .. } => {
+                if let Some(left_out) = self.listener_errors.may_say(Instant::now()) {
+                    tracing::warn!(%error, left_out, "a listener failed");
+                }
+            }
             // Of no use to us: dials in the making, external addresses, and what mDNS does not announce any more (it is
             // a hint, never presence).
             _ => {}
