@@ -76,6 +76,19 @@ async fn a_child_that_is_killed_comes_back_twenty_times() {
     assert_eq!(engine.stats().restarts, 20);
 }
 
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_child_s_libraries_print_is_no_frame() {
+    let (engine, _notices) = started(fake_config(0.0)).await;
+    let pid = engine.pid().unwrap();
+    let of_child = |name: &str| PathBuf::from(format!("/proc/{pid}/{name}"));
+    std::fs::write(of_child("fd/1"), "[New LWP 7]\n").unwrap();
+    let whole = answer(engine.submit(job("short", 3)).await.unwrap()).await;
+    assert_eq!((whole.ids.len(), engine.pid(), engine.stats().restarts), (3, Some(pid), 0));
+    let environment = std::fs::read(of_child("environ")).unwrap();
+    assert!(environment.split(|byte| *byte == 0).any(|variable| variable == b"GGML_NO_BACKTRACE=1"));
+}
+
 async fn answer_end(mut stream: idlewild_engine::EngineStream) -> SequenceEvent {
     loop {
         let event = soon("the end", stream.next()).await.unwrap();

@@ -6,6 +6,9 @@
 //!                            prepare, plan, Model::evaluate, sampler, text
 //! ```
 //!
+//! Descriptor 1 is moved away at the start, and what llama.cpp or anything that it runs writes there goes to 2: else a
+//! debugger's words about a crash would be taken for a frame.
+//!
 //! The reader ends the whole process the moment that its pipe closes, also in the middle of a step: an agent that died
 //! leaves no engine behind.
 
@@ -53,12 +56,19 @@ pub fn child_main() -> ExitCode {
     // A log that the caller has set up already stays.
     let _ = log.try_init();
     priority::lower();
+    let mut frames = match frames() {
+        Ok(frames) => frames,
+        Err(error) => {
+            tracing::error!(%error, "the engine cannot have a pipe of its own");
+            return ExitCode::FAILURE;
+        }
+    };
     let (sender, commands) = mpsc::channel(COMMANDS_MAX);
     if let Err(error) = thread::Builder::new().name("engine-reader".to_owned()).spawn(move || read_commands(&sender)) {
         tracing::error!(%error, "the engine cannot start its reader");
         return ExitCode::FAILURE;
     }
-    run(commands, |event| match pipe::write(&mut io::stdout().lock(), &event) {
+    run(commands, move |event| match pipe::write(&mut frames, &event) {
         Ok(()) => true,
         Err(error) => {
             tracing::warn!(%error, "the engine's parent no longer listens");
@@ -66,6 +76,22 @@ pub fn child_main() -> ExitCode {
         }
     });
     ExitCode::SUCCESS
+}
+
+/// The pipe to the parent, which no program that this one may run inherits; descriptor 1 is the log from here on.
+#[cfg(unix)]
+fn frames() -> io::Result<impl io::Write> {
+    use std::os::fd::AsFd;
+
+    // Never 0 to 2, and closed on exec.
+    let pipe = io::stdout().as_fd().try_clone_to_owned()?;
+    rustix::stdio::dup2_stdout(io::stderr())?;
+    Ok(std::fs::File::from(pipe))
+}
+
+#[cfg(not(unix))]
+fn frames() -> io::Result<impl io::Write> {
+    Ok(io::stdout())
 }
 
 fn read_commands(sender: &mpsc::Sender<EngineCommand>) {

@@ -33,6 +33,8 @@ impl Spawner {
             while let Ok(reply) = incoming.recv() {
                 let mut command = Command::new(&program);
                 command.args(&arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+                // A crash is told by how the child ends; a debugger at its side would only hold its death up.
+                command.env("GGML_NO_BACKTRACE", "1");
                 // A group of its own: the terminal's Ctrl-C is for the agent, which says goodbye first.
                 #[cfg(unix)]
                 command.process_group(0);
