@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -24,6 +25,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The end of a log that is shown when an agent did not start.
 const LOG_TAIL_BYTES: u64 = 2000;
+
+/// A log that is longer at the start is put aside: months of a quiet agent's lines.
+const LOG_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
 /// An agent that was started in the background.
 #[derive(Debug)]
@@ -47,6 +51,7 @@ pub(super) enum Stopped {
 /// Starts `idlewild` with these arguments (an `up` for these directories) in the background, in a process group of its own
 /// (so that Ctrl-C here is not Ctrl-C there), with its output in the log file.
 pub(super) fn spawn<A: AsRef<OsStr>>(paths: &Paths, arguments: &[A]) -> Result<Started, Failure> {
+    set_aside(&paths.log_file()).or_exit(Exit::State)?;
     let log = OpenOptions::new().create(true).append(true).open(paths.log_file()).or_exit(Exit::State)?;
     let log_before = log.metadata().or_exit(Exit::State)?.len();
     let program = std::env::current_exe().or_exit(Exit::Failed)?;
@@ -56,6 +61,16 @@ pub(super) fn spawn<A: AsRef<OsStr>>(paths: &Paths, arguments: &[A]) -> Result<S
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
     let child = command.spawn().or_exit(Exit::Failed)?;
     Ok(Started { child, log_before })
+}
+
+/// Begins a new log where the old one has become long; the last old one is kept.
+fn set_aside(log: &Path) -> std::io::Result<()> {
+    match std::fs::metadata(log) {
+        Ok(about) if about.len() > LOG_BYTES_MAX => std::fs::rename(log, log.with_extension("log.1")),
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 /// Waits until this agent answers, and no other of the same directories, and `is_up`. If its process ends first, it ends this one with
@@ -167,4 +182,24 @@ fn last_words(paths: &Paths, before: u64) -> String {
     let is_error = |line: &&str| line.starts_with("error: ");
     let from = words.lines().position(|line| is_error(&line)).unwrap_or_default();
     words.lines().skip(from).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_log_is_put_aside_and_a_short_one_goes_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let (log, old) = (dir.path().join("agent.log"), dir.path().join("agent.log.1"));
+        set_aside(&log).unwrap();
+        File::create(&log).unwrap().set_len(LOG_BYTES_MAX).unwrap();
+        set_aside(&log).unwrap();
+        assert!(log.exists() && !old.exists());
+        for _ in 0..2 {
+            File::create(&log).unwrap().set_len(LOG_BYTES_MAX + 1).unwrap();
+            set_aside(&log).unwrap();
+            assert!(!log.exists() && old.exists());
+        }
+    }
 }
