@@ -210,6 +210,18 @@ mod tests {
         }
     }
 
+    /// The row of `owner.script` shows its lines in backquotes, after the name of the setting.
+    #[test]
+    fn the_operating_guide_shows_lines_that_are_events() {
+        let guide = include_str!("../../../docs/operating.md");
+        let row = guide.lines().find(|line| line.starts_with("| `owner.script` |")).unwrap();
+        let shown: Vec<&str> = row.split('`').skip(1).step_by(2).skip(1).collect();
+        assert!(shown.len() >= 2, "{row}");
+        for line in shown {
+            assert!(matches!(parse(line), Ok(Some(_))), "{line}");
+        }
+    }
+
     #[tokio::test]
     async fn a_plain_file_is_followed_as_it_grows() {
         let dir = tempfile::tempdir().unwrap();
