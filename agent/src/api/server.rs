@@ -23,7 +23,8 @@ use super::room::{Place, Room};
 /// What connections may take.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
-    /// Connections open at once; requests are bounded by a setting of their own.
+    /// Connections open at once; requests are bounded by a setting of their own. Fewer than the 1024 files that a process
+    /// may usually have open: one that cannot be accepted pushes nobody out.
     pub(super) connections: usize,
     /// How long a request's head may take, and how long a connection may say nothing between two requests.
     pub(super) head_within: Duration,
@@ -31,7 +32,7 @@ pub(super) struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { connections: 1024, head_within: Duration::from_secs(10) }
+        Self { connections: 768, head_within: Duration::from_secs(10) }
     }
 }
 
