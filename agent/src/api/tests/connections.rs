@@ -10,6 +10,7 @@ use tokio::time::timeout;
 
 use super::{KEY, PATIENCE, Served, answer, hello};
 use crate::api::server::Limits;
+use crate::driver::Readiness;
 
 /// The beginning of a request that goes no further.
 async fn half_a_head(api: SocketAddr) -> TcpStream {
@@ -33,7 +34,7 @@ async fn until_closed(stream: &mut TcpStream) {
 }
 
 async fn holds_on(served: &Served) {
-    served.back.ready.send_replace(true);
+    served.back.ready.send_replace(Readiness::Ready);
     let ready = served.client.get(served.url("/ready")).send();
     assert_eq!(timeout(PATIENCE, ready).await.unwrap().unwrap().status(), 200);
     let models = served.client.get(served.url("/v1/models")).bearer_auth(KEY).send();
