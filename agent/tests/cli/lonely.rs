@@ -139,9 +139,10 @@ fn a_wrong_variable_is_named() {
 fn a_reader_that_goes_away_ends_the_command_quietly() {
     let home = Home::new();
     let mut command = home.command(&["config", "default"]);
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    drop(child.stdout.take());
-    let output = child.wait_with_output().unwrap();
+    // Gone before the command begins: what it prints would fit into a pipe that is closed a moment later.
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let output = command.stdout(writer).stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
     assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(exit::PIPE_CLOSED), &b""[..]));
 }
 
