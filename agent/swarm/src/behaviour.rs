@@ -12,8 +12,9 @@ use crate::streams::Streams;
 /// Peers that may be connected at once. Above about 200, gossip needs another form.
 pub(crate) const MAX_PEERS: u32 = 256;
 
-/// Connections a peer: QUIC, TCP, and one that is about to replace one of them.
-const MAX_PER_PEER: u32 = 3;
+/// Connections a peer: QUIC and TCP, each perhaps dialled from both ends until the spare one closes; and two of a copy of
+/// its data directory, which must come as far as to hear what it is.
+const MAX_PER_PEER: u32 = 6;
 
 /// Handshakes at once that others began. Each holds some tens of kilobytes.
 const MAX_PENDING_INCOMING: u32 = 64;
