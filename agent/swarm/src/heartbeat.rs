@@ -2,6 +2,9 @@
 //!
 //! Pure: time is an argument. Any frame from the peer is a sign of life; pongs give the round trip as well. A gap in
 //! our own clock (we were stopped, or had no processor) is not held against the peer.
+//!
+//! A peer that has just said something need not be asked: where both ends ask, one of them soon leaves it to the other, and
+//! an idle link carries half the packets. It still asks now and then, to know the round trip.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -9,6 +12,13 @@ use std::time::Instant;
 
 /// Between two pings.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(500);
+
+/// A ping that is due so soon after the peer was heard is left out. The next one is due half of this later than the peer's
+/// own next ping, which then comes in time to make it needless, too.
+const JUST_HEARD: Duration = Duration::from_millis(250);
+
+/// Pings left out in a row: a round trip is measured every few seconds.
+const LEFT_OUT_MAX: u32 = 7;
 
 /// The shortest silence that counts as a departure: two lost pings and some.
 pub(crate) const MIN_TIMEOUT: Duration = Duration::from_millis(1_500);
@@ -46,6 +56,8 @@ pub(crate) struct Heartbeat {
     next_ping: Instant,
     /// Under suspicion: it must be heard from after the first, and before the second.
     proof: Option<(Instant, Instant)>,
+    /// Pings left out since the last one.
+    left_out: u32,
     next_nonce: u64,
     outstanding: VecDeque<(u64, Instant)>,
     round_trips: VecDeque<Duration>,
@@ -57,6 +69,7 @@ impl Heartbeat {
             heard: now,
             next_ping: now,
             proof: None,
+            left_out: 0,
             next_nonce: 0,
             outstanding: VecDeque::new(),
             round_trips: VecDeque::new(),
@@ -79,10 +92,21 @@ impl Heartbeat {
         if silence >= self.timeout() || self.proof.is_some_and(|(_, until)| now >= until) {
             return Beat::Silent(silence);
         }
-        if now >= self.next_ping {
-            return Beat::Ping(self.ping(now));
+        if now < self.next_ping {
+            return Beat::Wait;
         }
-        Beat::Wait
+        if self.may_leave_out(silence) {
+            self.left_out += 1;
+            self.next_ping = self.heard + INTERVAL + JUST_HEARD / 2;
+            return Beat::Wait;
+        }
+        Beat::Ping(self.ping(now))
+    }
+
+    /// Whether nothing is gained by a ping now.
+    fn may_leave_out(&self, silence: Duration) -> bool {
+        let is_measured = !self.round_trips.is_empty();
+        is_measured && self.proof.is_none() && silence < JUST_HEARD && self.left_out < LEFT_OUT_MAX
     }
 
     /// Something came from the peer.
@@ -146,6 +170,7 @@ impl Heartbeat {
     fn ping(&mut self, now: Instant) -> u64 {
         let nonce = self.next_nonce;
         self.next_nonce += 1;
+        self.left_out = 0;
         self.next_ping = now + INTERVAL;
         self.outstanding.push_back((nonce, now));
         if self.outstanding.len() > MAX_OUTSTANDING {
@@ -198,6 +223,33 @@ mod tests {
             assert!(noticed > dies && noticed <= Duration::from_secs(latest_s), "{round_trip_ms} ms: {noticed:?}");
         }
         assert_eq!(run(200 * MS, Duration::from_secs(100), Duration::from_secs(90)), None);
+    }
+
+    #[test]
+    fn of_two_ends_one_asks_and_the_other_listens_and_both_know_the_round_trip() {
+        let start = Instant::now();
+        let mut ends = [Heartbeat::new(start), Heartbeat::new(start + 130 * MS)];
+        let (mut pings, mut longest) = ([0, 0], Duration::ZERO);
+        for at in 0..60_000 {
+            let now = start + at * MS;
+            for (asks, hears) in [(0, 1), (1, 0)] {
+                let [one, other] = ends.get_disjoint_mut([asks, hears]).unwrap();
+                match one.poll(now) {
+                    Beat::Ping(nonce) => {
+                        pings[asks] += 1;
+                        longest = longest.max(now.saturating_duration_since(other.heard));
+                        other.heard(now);
+                        one.heard(now);
+                        one.pong(nonce, now);
+                    }
+                    Beat::Wait => {}
+                    Beat::Silent(silence) => panic!("silent for {silence:?} at {at}"),
+                }
+            }
+        }
+        assert!(pings.iter().sum::<u32>() < 150, "{pings:?} of 240");
+        assert!(pings.iter().all(|&pings| pings > 10), "{pings:?}");
+        assert!(longest <= INTERVAL + JUST_HEARD / 2, "{longest:?}");
     }
 
     #[test]
