@@ -57,6 +57,7 @@ pub mod ownership;
 pub mod policy;
 pub mod view;
 
+mod generation;
 mod pairs;
 
 /// Time since the agent started, by a monotonic clock that counts suspension. The shell gives it.

@@ -8,10 +8,11 @@ use idlewild_protocol::{DepartureCause, PeerId, PeerState, RequestId, Term};
 
 use super::interface::{CoordinatorConfig, Input, Output};
 use super::ledger::Ledger;
-use super::plan::{Generation, Plan};
+use super::plan::Plan;
 use super::report::Report;
 use super::reservations::Reservations;
 use crate::Now;
+use crate::generation::Generation;
 use crate::view::View;
 
 /// Requests that one call looks at. A round over many is spread over calls, so that answers and beats need not wait.

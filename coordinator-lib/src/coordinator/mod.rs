@@ -35,8 +35,9 @@ mod takers;
 #[cfg(test)]
 mod tests;
 
+pub use crate::generation::{Generation, Staleness};
 pub use interface::{CoordinatorConfig, Input, Output};
 pub use ledger::{REPORT_LIFETIME, REQUESTS_MAX, REQUESTS_PER_ORIGIN_MAX, ReportFault};
 pub use machine::Coordinator;
-pub use plan::{Action, Explain, Generation, Plan, Staleness, Test};
+pub use plan::{Action, Explain, Plan, Test};
 pub use report::{Report, Stage, Standby, StandbyState};

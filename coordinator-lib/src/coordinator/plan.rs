@@ -4,20 +4,12 @@
 //! both ([`Plan::staleness`]) and drops what is stale, so that plans may be lost, late, doubled, or of two coordinators at
 //! once: the request is moved by one plan or by none.
 
-use idlewild_protocol::{Epoch, PeerId, PeerTerms, RequestId, Term};
+use idlewild_protocol::{Epoch, PeerId, PeerTerms, RequestId};
 
 use crate::cost::Way;
+use crate::generation::{Generation, Staleness};
 use crate::policy::Migration;
 use crate::policy::overlapped::Decision;
-
-/// The place of a plan among all: of a later term, or later in the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct Generation {
-    /// The coordinator's.
-    pub term: Term,
-    /// Rises with every plan of the term.
-    pub number: u64,
-}
 
 /// A proposal to the origin of a request.
 #[derive(Debug, Clone, PartialEq)]
@@ -119,30 +111,18 @@ pub enum Explain {
     Migration(Box<Migration<PeerId>>),
 }
 
-/// Why a plan is not carried out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Staleness {
-    /// The request has moved on since, or never was where the plan takes it to be.
-    #[error("made for another assignment")]
-    OtherEpoch,
-    /// A later plan has been seen.
-    #[error("overtaken by a later plan")]
-    Overtaken,
-}
-
 impl Plan {
     /// Whether a request may not follow the plan, whose live assignment is `live` and which has followed plans up to
     /// `followed`.
     pub fn staleness(&self, live: Epoch, followed: Option<Generation>) -> Option<Staleness> {
-        if self.epoch != live {
-            return Some(Staleness::OtherEpoch);
-        }
-        followed.is_some_and(|followed| self.generation <= followed).then_some(Staleness::Overtaken)
+        self.generation.staleness(self.epoch, Some(live), followed)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use idlewild_protocol::Term;
+
     use super::*;
 
     fn check(plan: (u64, u64, u32), followed: Option<(u64, u64)>, expected: Option<Staleness>) {

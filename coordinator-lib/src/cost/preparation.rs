@@ -57,22 +57,24 @@ pub struct Overheads {
 }
 
 impl Default for Overheads {
-    /// What a home network and a small model are assumed to take; a live agent measures its own.
     fn default() -> Self {
-        Self {
-            hand_off_s: 0.1,
-            round_s: 0.05,
-            recompute_s: 0.2,
-            transfer_s: 0.5,
-            detection_s: 1.0,
-            block_tokens: 32.0,
-            tick_s: 1.0,
-            lag_tokens: 20.0,
-        }
+        Self::ASSUMED
     }
 }
 
 impl Overheads {
+    /// What a home network and a small model are assumed to take; a live agent measures its own.
+    pub const ASSUMED: Self = Self {
+        hand_off_s: 0.1,
+        round_s: 0.05,
+        recompute_s: 0.2,
+        transfer_s: 0.5,
+        detection_s: 1.0,
+        block_tokens: 32.0,
+        tick_s: 1.0,
+        lag_tokens: 20.0,
+    };
+
     /// Tokens of lag behind a source at `decode_tps` up to which a destination keeps up: max(20, d_i tick).
     pub fn lag_limit_tokens(&self, decode_tps: f64) -> f64 {
         self.lag_tokens.max(decode_tps * self.tick_s)

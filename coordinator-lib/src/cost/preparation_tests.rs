@@ -8,16 +8,7 @@ use super::takeover::{Fixed, Rebuild, Takeover};
 /// Seconds of a step.
 const STEP_S: f64 = 1e-4;
 
-const OVERHEADS: Overheads = Overheads {
-    hand_off_s: 0.1,
-    round_s: 0.05,
-    recompute_s: 0.2,
-    transfer_s: 0.5,
-    detection_s: 1.0,
-    block_tokens: 32.0,
-    tick_s: 1.0,
-    lag_tokens: 20.0,
-};
+const OVERHEADS: Overheads = Overheads::ASSUMED;
 
 fn routes() -> impl Iterator<Item = Route> {
     let contexts = [0.0, 40.0, 500.0, 8000.0];

@@ -197,16 +197,7 @@ mod tests {
     use super::*;
     use crate::hazard::{Hazard, Survival};
 
-    const OVERHEADS: Overheads = Overheads {
-        hand_off_s: 0.1,
-        round_s: 0.05,
-        recompute_s: 0.2,
-        transfer_s: 0.5,
-        detection_s: 1.0,
-        block_tokens: 32.0,
-        tick_s: 1.0,
-        lag_tokens: 20.0,
-    };
+    const OVERHEADS: Overheads = Overheads::ASSUMED;
 
     const REBUILD: Rebuild = Rebuild { prefill_tps: 100.0, decode_tps: 10.0, wait_s: 3.0 };
 

@@ -48,11 +48,12 @@ mod story;
 #[cfg(test)]
 mod tests;
 
+pub use crate::generation::Generation;
 pub use error::{PeerReason, RequestError, RequestErrorKind, Why};
 pub use limits::Limits;
 pub use log::{NotNext, TokenLog};
 pub use machine::{Input, Output, RequestMachine};
-pub use proposal::{Generation, Proposal, Refusal, Step, Way};
+pub use proposal::{Proposal, Refusal, Step, Way};
 pub use spec::RequestSpec;
 pub use standby::{Dropped, Preparation, StandbyNews, StandbyReport, StandbyStage};
 pub use story::{Assignment, Ending, Fault, LossReason, Silence};

@@ -19,11 +19,9 @@ impl RequestMachine {
 
     /// Whether it was made for what is, and is later than all that was.
     fn may_follow(&mut self, proposal: &Proposal) -> Result<(), Refusal> {
-        if self.live().is_none_or(|(epoch, _)| epoch != proposal.epoch) {
-            return Err(Refusal::OtherEpoch);
-        }
-        if self.latest.is_some_and(|latest| proposal.generation <= latest) {
-            return Err(Refusal::Overtaken);
+        let live = self.live().map(|(epoch, _)| epoch);
+        if let Some(stale) = proposal.generation.staleness(proposal.epoch, live, self.latest) {
+            return Err(stale.into());
         }
         self.latest = Some(proposal.generation);
         Ok(())

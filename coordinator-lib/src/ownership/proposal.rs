@@ -3,16 +3,9 @@
 //! Proposals may be lost, late, doubled, or of two coordinators at once. Each names the assignment that it was made for and
 //! its own place among all, so that the origin follows one or none of them.
 
-use idlewild_protocol::{Epoch, PeerId, PeerTerms, Term};
+use idlewild_protocol::{Epoch, PeerId, PeerTerms};
 
-/// The place of a proposal among all: of a later term, or later in the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Generation {
-    /// The coordinator's term.
-    pub term: Term,
-    /// Rises with every proposal of the term.
-    pub number: u64,
-}
+use crate::generation::{Generation, Staleness};
 
 /// A proposal to the origin of a request. Made by a coordinator; the shell has seen to it that it is of this request.
 #[derive(Debug, Clone, PartialEq)]
@@ -116,4 +109,13 @@ pub enum Refusal {
     /// The request has been prepared or moved as often as may be.
     #[error("moved too often")]
     TooOften,
+}
+
+impl From<Staleness> for Refusal {
+    fn from(staleness: Staleness) -> Self {
+        match staleness {
+            Staleness::OtherEpoch => Self::OtherEpoch,
+            Staleness::Overtaken => Self::Overtaken,
+        }
+    }
 }
