@@ -1,4 +1,4 @@
-//! What a bulk stream begins with; raw bytes follow. So far only probes of a link's rate.
+//! What a bulk stream begins with: a probe of the link's rate, or the pulling of a context.
 //!
 //! ```text
 //! asker --Probe{bytes}, bytes-->  other      the other measures how fast they come
@@ -8,7 +8,7 @@
 
 use bincode::{Decode, Encode};
 
-use crate::Message;
+use crate::{ContextOpen, Message};
 
 /// The most bytes that a probe may send each way: 17 ms at 1 Gbit/s.
 pub const MAX_PROBE_BYTES: u32 = 2 * 1024 * 1024;
@@ -21,14 +21,18 @@ pub enum BulkRequest {
         /// From 1 to [`MAX_PROBE_BYTES`].
         bytes: u32,
     },
+    /// Chunks of this context are to be sent back, as they are asked for: see [`crate::ContextRequest`].
+    Context(ContextOpen),
 }
 
 impl Message for BulkRequest {
-    const MAX_BYTES: usize = 16;
+    const MAX_BYTES: usize = 96;
 
     fn is_valid(&self) -> bool {
-        let Self::Probe { bytes } = *self;
-        (1..=MAX_PROBE_BYTES).contains(&bytes)
+        match self {
+            Self::Probe { bytes } => (1..=MAX_PROBE_BYTES).contains(bytes),
+            Self::Context(_) => true,
+        }
     }
 }
 

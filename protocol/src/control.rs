@@ -3,7 +3,9 @@
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
-use crate::{BootId, Message, ModelId, ModelInfo, PeerId, RequestId, SignedDigest, Term};
+use crate::{
+    BootId, Message, ModelId, ModelInfo, PeerId, Plan, PlanRefused, RequestId, RequestReport, SignedDigest, Term,
+};
 
 /// Digests that one answer of anti-entropy may carry.
 pub const MAX_DIGESTS_PER_MESSAGE: usize = 64;
@@ -17,7 +19,7 @@ pub const MAX_MODELS_PER_MESSAGE: usize = 128;
 /// Peers that a placement may exclude.
 pub const MAX_EXCLUDED_PEERS: usize = 32;
 
-/// Peers whose terms a plan explains: the chosen, the fallback, and the best of the rest.
+/// Peers whose terms a placement explains: the chosen, the fallback, and the best of the rest.
 pub const MAX_TERMS_PER_PLAN: usize = 16;
 
 /// A frame on the control stream, version 1.
@@ -56,6 +58,17 @@ pub enum ControlMessage {
     },
     /// What the sender's own models are called (a digest names them by hash): after connecting, and when they change.
     Models(Vec<ModelInfo>),
+    /// To the coordinator: how a request of the sender's own is doing.
+    Report(Box<RequestReport>),
+    /// To the coordinator: a request of the sender's own has ended.
+    Ended {
+        /// Which.
+        request: RequestId,
+    },
+    /// From the coordinator: what should become of a request of the receiver's own.
+    Plan(Box<Plan>),
+    /// To the coordinator: a plan of its is not followed.
+    PlanRefused(PlanRefused),
 }
 
 impl Message for ControlMessage {
@@ -69,9 +82,15 @@ impl Message for ControlMessage {
             Self::Place(request) => request.is_valid(),
             Self::Placed(reply) => reply.is_valid(),
             Self::Models(list) => list.len() <= MAX_MODELS_PER_MESSAGE && list.iter().all(ModelInfo::is_valid),
-            Self::Ping { .. } | Self::Pong { .. } | Self::Unchanged(_) | Self::Election(_) | Self::Goodbye { .. } => {
-                true
-            }
+            Self::Report(report) => report.is_valid(),
+            Self::Plan(plan) => plan.is_valid(),
+            Self::Ping { .. }
+            | Self::Pong { .. }
+            | Self::Unchanged(_)
+            | Self::Election(_)
+            | Self::Goodbye { .. }
+            | Self::Ended { .. }
+            | Self::PlanRefused(_) => true,
         }
     }
 }
@@ -186,11 +205,7 @@ pub struct PlaceReply {
 
 impl PlaceReply {
     fn is_valid(&self) -> bool {
-        self.terms.len() <= MAX_TERMS_PER_PLAN
-            && self
-                .terms
-                .iter()
-                .all(|t| [t.wait_s, t.service_s, t.loss_s, t.leave_probability].iter().all(|x| x.is_finite()))
+        self.terms.len() <= MAX_TERMS_PER_PLAN && self.terms.iter().all(PeerTerms::is_finite)
     }
 }
 
@@ -231,6 +246,10 @@ impl PeerTerms {
     /// T: seconds until the request is done if the peer stays.
     pub fn time_s(&self) -> f64 {
         self.wait_s + self.service_s
+    }
+
+    pub(crate) fn is_finite(&self) -> bool {
+        [self.wait_s, self.service_s, self.loss_s, self.leave_probability].iter().all(|x| x.is_finite())
     }
 
     /// E: what placement compares.

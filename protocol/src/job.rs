@@ -7,11 +7,23 @@
 //! origin <--Finished- worker      or Failed, or Leaving while it goes on for the notice
 //! origin --Cancel-->  worker      at any time; closing the stream means the same
 //! ```
+//!
+//! A planned move, with a second stream to the destination:
+//!
+//! ```text
+//! origin --Offer-->     source            who may pull the KV cache
+//! origin --Prepare-->   destination       the ids so far, and where the KV cache is
+//! origin --Forward-->   destination       each id that the source says meanwhile
+//! origin <--Held-----   destination       how far it is
+//! origin --StopAfter--> source            the hand-off; GoOn withdraws it
+//! origin --CatchUp-->   destination
+//! origin --TakeOver-->  destination       from here on this is a worker's stream like any other
+//! ```
 
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
-use crate::{DepartureCause, Epoch, Message, ModelId, RequestId, TokenId};
+use crate::{DepartureCause, Epoch, Message, ModelId, PeerId, RequestId, TokenId};
 
 /// Texts that may end an answer.
 pub const MAX_STOPS: usize = 16;
@@ -21,6 +33,9 @@ pub const MAX_STOP_BYTES: usize = 256;
 
 /// Bytes of text that one event may carry: what one token adds, with all that was held back before it.
 pub const MAX_TEXT_BYTES: usize = 64 * 1024;
+
+/// Ids in one `Forward`: a context of the longest is told in a few.
+pub const MAX_FORWARD_TOKENS: usize = 65_536;
 
 /// Bytes of the words in a failure; what is longer is cut by [`JobFailure::clipped`].
 pub const MAX_FAILURE_BYTES: usize = 1024;
@@ -35,6 +50,41 @@ pub enum JobRequest {
     Start(Box<JobStart>),
     /// Stop within one step.
     Cancel,
+    /// Get ready to go on with this, whose epoch is 0, and say no token before `TakeOver`. In the place of a `Start`.
+    Prepare(Box<JobStart>),
+    /// To a destination: more ids of the answer.
+    Forward {
+        /// Place of the first of them in the answer.
+        from_index: u32,
+        /// In order (at most [`MAX_FORWARD_TOKENS`]).
+        ids: Vec<TokenId>,
+    },
+    /// To a destination: keep up with the source, or just keep what is there.
+    Keep {
+        /// Whether to keep up.
+        warm: bool,
+    },
+    /// To a destination: the source stops now; have all that was sent ready at once.
+    CatchUp,
+    /// To a destination: it is the worker now. All that it says from here on is of this epoch.
+    TakeOver {
+        /// The live epoch.
+        epoch: Epoch,
+        /// Place of the first token that it says; every id before it was sent.
+        from_index: u32,
+    },
+    /// To a worker: say no token after this index; keep the context until cancelled or told to go on.
+    StopAfter {
+        /// The last token's place in the answer.
+        index: u32,
+    },
+    /// To a worker: it need not stop after all.
+    GoOn,
+    /// To a worker: this peer may pull the context, and nobody else; none: nobody may.
+    Offer {
+        /// Who.
+        to: Option<PeerId>,
+    },
 }
 
 impl Message for JobRequest {
@@ -42,8 +92,15 @@ impl Message for JobRequest {
 
     fn is_valid(&self) -> bool {
         match self {
-            Self::Start(start) => start.is_valid(),
-            Self::Cancel => true,
+            Self::Start(start) | Self::Prepare(start) => start.is_valid(),
+            Self::Forward { ids, .. } => (1..=MAX_FORWARD_TOKENS).contains(&ids.len()),
+            Self::Cancel
+            | Self::Keep { .. }
+            | Self::CatchUp
+            | Self::TakeOver { .. }
+            | Self::StopAfter { .. }
+            | Self::GoOn
+            | Self::Offer { .. } => true,
         }
     }
 }
@@ -65,6 +122,27 @@ pub struct JobStart {
     pub max_tokens: u32,
     /// Texts that end the answer (at most [`MAX_STOPS`] of at most [`MAX_STOP_BYTES`], none empty).
     pub stop: Vec<String>,
+    /// Where the KV cache of [`JobInput::Tokens`] can be had; none: it is made from the ids.
+    pub pull: Option<Pull>,
+}
+
+/// Where a context's KV cache can be pulled from. What does not come is made from the ids.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct Pull {
+    /// Who holds it, and was told to let this peer have it.
+    pub holder: PeerId,
+    /// How much of it.
+    pub part: PullPart,
+}
+
+/// How much of a KV cache is pulled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+pub enum PullPart {
+    /// All: the destination computes nothing but the last tokens.
+    Whole,
+    /// What the destination has not prefilled itself by the time that it arrives: it begins at one end, the transfer at
+    /// the other.
+    Rest,
 }
 
 impl JobStart {
@@ -203,6 +281,17 @@ pub enum JobEvent {
         /// Milliseconds.
         notice_ms: u32,
     },
+    /// A destination holds so much of the context that it was sent. Of epoch 0.
+    Held {
+        /// Of the prepare: 0.
+        epoch: Epoch,
+        /// Tokens, those of the prompt included.
+        tokens: u32,
+        /// Of those, the ones whose KV cache was pulled.
+        pulled_tokens: u32,
+        /// Bytes of that.
+        pulled_bytes: u64,
+    },
 }
 
 impl Message for JobEvent {
@@ -212,7 +301,7 @@ impl Message for JobEvent {
         match self {
             Self::Token { text, .. } | Self::Finished { text, .. } => text.len() <= MAX_TEXT_BYTES,
             Self::Failed { failure, .. } => failure.words().is_none_or(|words| words.len() <= MAX_FAILURE_BYTES),
-            Self::Accepted { .. } | Self::Prefilled { .. } | Self::Leaving { .. } => true,
+            Self::Accepted { .. } | Self::Prefilled { .. } | Self::Leaving { .. } | Self::Held { .. } => true,
         }
     }
 }
@@ -226,7 +315,8 @@ impl JobEvent {
             | Self::Token { epoch, .. }
             | Self::Finished { epoch, .. }
             | Self::Failed { epoch, .. }
-            | Self::Leaving { epoch, .. } => *epoch,
+            | Self::Leaving { epoch, .. }
+            | Self::Held { epoch, .. } => *epoch,
         }
     }
 }

@@ -1,9 +1,9 @@
 //! What Idlewild's peers say to each other.
 //!
 //! ```text
-//! connection --> hello (who are you, may you be here) --> control (heartbeats, digests, election, placement)
+//! connection --> hello (who are you, may you be here) --> control (heartbeats, digests, election, placement, plans)
 //!                                                    |--> job     (one request: start, tokens, finish)
-//!                                                    \--> bulk    (bytes by the megabyte; so far probes)
+//!                                                    \--> bulk    (bytes by the megabyte: probes, contexts)
 //! ```
 //!
 //! This crate holds types, their bytes and their limits, and nothing that acts: no sockets, no clocks, no files.
@@ -14,6 +14,7 @@
 
 mod bulk;
 mod codec;
+mod context;
 mod control;
 mod digest;
 mod hello;
@@ -21,10 +22,16 @@ mod ids;
 mod job;
 mod member;
 mod model;
+mod plan;
+mod report;
 mod version;
 
 pub use bulk::{BulkRequest, MAX_PROBE_BYTES, Measured};
 pub use codec::{DecodeError, EncodeError, FRAME_HEADER_BYTES, Message, frame, frame_len};
+pub use context::{
+    ChunkHeader, ContextOpen, ContextRefusal, ContextReply, ContextRequest, LayoutFingerprint, MAX_CHUNK_BYTES,
+    MAX_CHUNK_TOKENS,
+};
 pub use control::{
     Ballot, ControlMessage, DepartureCause, DigestVersion, ElectionMessage, MAX_DIGESTS_PER_MESSAGE,
     MAX_EXCLUDED_PEERS, MAX_MODELS_PER_MESSAGE, MAX_TERMS_PER_PLAN, MAX_VERSIONS_PER_MESSAGE, PeerTerms, PlaceOutcome,
@@ -37,12 +44,17 @@ pub use digest::{
 pub use hello::{Credential, Hello, HelloReply, Refusal};
 pub use ids::{BootId, Epoch, IdError, ModelId, PeerId, RequestId, SwarmId, Term, TokenId};
 pub use job::{
-    FinishReason, JobEvent, JobFailure, JobInput, JobRequest, JobStart, MAX_FAILURE_BYTES, MAX_INPUT_BYTES,
-    MAX_STOP_BYTES, MAX_STOPS, MAX_TEXT_BYTES, Sampling,
+    FinishReason, JobEvent, JobFailure, JobInput, JobRequest, JobStart, MAX_FAILURE_BYTES, MAX_FORWARD_TOKENS,
+    MAX_INPUT_BYTES, MAX_STOP_BYTES, MAX_STOPS, MAX_TEXT_BYTES, Pull, PullPart, Sampling,
 };
 pub use member::{
     Certificate, CertificateChain, MAX_TICKET_ADDRESSES, MemberError, Role, TICKET_PREFIX, Ticket, TicketId,
     TicketSecret, verify_signature,
 };
 pub use model::{MAX_NAME_BYTES, ModelInfo};
+pub use plan::{
+    Generation, MAX_WEIGHED_PER_PLAN, MoveTerms, Plan, PlanReason, PlanRefusal, PlanRefused, PlanStep, PlanTerms,
+    PreparationTerms, Veto, Way,
+};
+pub use report::{RequestReport, RequestStage, Standby, StandbyState};
 pub use version::{Protocol, Version, VersionRange, negotiate};

@@ -1,11 +1,13 @@
 //! Any valid message, for the properties: full ranges of numbers, lists from empty to a little over the usual.
 
 use idlewild_protocol::{
-    Ballot, BootId, BulkRequest, Certificate, CertificateChain, ControlMessage, CoordinatorView, Credential,
-    DepartureCause, Digest, DigestVersion, ElectionMessage, Epoch, FinishReason, Hello, HelloReply, JobEvent,
-    JobFailure, JobInput, JobRequest, JobStart, MAX_PROBE_BYTES, ModelId, ModelInfo, ModelLoad, PairRate, PeerId,
-    PeerState, PeerTerms, PlaceOutcome, PlaceReply, PlaceRequest, Protocol, QuantisedSurvival, Refusal, RequestId,
-    Role, Sampling, SwarmId, Term, Ticket, TicketId, TicketSecret, TokenId, Unfit, Version, VersionRange,
+    Ballot, BootId, BulkRequest, Certificate, CertificateChain, ChunkHeader, ContextOpen, ContextRefusal, ContextReply,
+    ContextRequest, ControlMessage, CoordinatorView, Credential, DepartureCause, Digest, DigestVersion,
+    ElectionMessage, Epoch, FinishReason, Hello, HelloReply, JobEvent, JobFailure, JobInput, JobRequest, JobStart,
+    LayoutFingerprint, MAX_CHUNK_BYTES, MAX_CHUNK_TOKENS, MAX_PROBE_BYTES, ModelId, ModelInfo, ModelLoad, PairRate,
+    PeerId, PeerState, PeerTerms, PlaceOutcome, PlaceReply, PlaceRequest, Protocol, Pull, PullPart, QuantisedSurvival,
+    Refusal, RequestId, Role, Sampling, SwarmId, Term, Ticket, TicketId, TicketSecret, TokenId, Unfit, Version,
+    VersionRange,
 };
 use proptest::array::uniform;
 use proptest::collection::vec;
@@ -197,17 +199,18 @@ fn info() -> impl Strategy<Value = ModelInfo> {
 pub(crate) fn control() -> impl Strategy<Value = ControlMessage> {
     let some_signed = || digest().prop_map(|digest| signed(&digest, 2));
     prop_oneof![
-        any::<u64>().prop_map(|nonce| ControlMessage::Ping { nonce }),
-        any::<u64>().prop_map(|nonce| ControlMessage::Pong { nonce }),
-        some_signed().prop_map(ControlMessage::Digest),
-        version().prop_map(ControlMessage::Unchanged),
-        vec(version(), 0..=40).prop_map(ControlMessage::Versions),
-        vec(some_signed(), 0..=4).prop_map(ControlMessage::Digests),
-        election().prop_map(ControlMessage::Election),
-        place().prop_map(ControlMessage::Place),
-        placed().prop_map(ControlMessage::Placed),
-        (cause(), any::<u32>()).prop_map(|(cause, notice_ms)| ControlMessage::Goodbye { cause, notice_ms }),
-        vec(info(), 0..=10).prop_map(ControlMessage::Models),
+        1 => any::<u64>().prop_map(|nonce| ControlMessage::Ping { nonce }),
+        1 => any::<u64>().prop_map(|nonce| ControlMessage::Pong { nonce }),
+        1 => some_signed().prop_map(ControlMessage::Digest),
+        1 => version().prop_map(ControlMessage::Unchanged),
+        1 => vec(version(), 0..=40).prop_map(ControlMessage::Versions),
+        1 => vec(some_signed(), 0..=4).prop_map(ControlMessage::Digests),
+        1 => election().prop_map(ControlMessage::Election),
+        1 => place().prop_map(ControlMessage::Place),
+        1 => placed().prop_map(ControlMessage::Placed),
+        1 => (cause(), any::<u32>()).prop_map(|(cause, notice_ms)| ControlMessage::Goodbye { cause, notice_ms }),
+        1 => vec(info(), 0..=10).prop_map(ControlMessage::Models),
+        4 => crate::plans::any_control(),
     ]
 }
 
@@ -226,20 +229,38 @@ fn sampling() -> impl Strategy<Value = Sampling> {
     })
 }
 
-pub(crate) fn job_request() -> impl Strategy<Value = JobRequest> {
+fn pull() -> impl Strategy<Value = Pull> {
+    (peer(), select(vec![PullPart::Whole, PullPart::Rest])).prop_map(|(holder, part)| Pull { holder, part })
+}
+
+fn start() -> impl Strategy<Value = Box<JobStart>> {
     let input = prop_oneof![
         text().prop_map(|messages_json| JobInput::Chat { messages_json }),
         text().prop_map(|prompt| JobInput::Text { prompt }),
         (ids(), ids()).prop_map(|(prompt, generated)| JobInput::Tokens { prompt, generated }),
     ];
     let stop = vec(vec(any::<char>(), 1..60).prop_map(String::from_iter), 0..=16);
-    let start = (request(), any::<u32>(), model(), input, sampling(), 1..=u32::MAX, stop).prop_map(
-        |(request, epoch, model, input, sampling, max_tokens, stop)| {
-            let start = JobStart { request, epoch: Epoch(epoch), model, input, sampling, max_tokens, stop };
-            JobRequest::Start(Box::new(start))
+    let who = (request(), any::<u32>().prop_map(Epoch), model(), option::of(pull()));
+    (who, input, sampling(), 1..=u32::MAX, stop).prop_map(
+        |((request, epoch, model, pull), input, sampling, max_tokens, stop)| {
+            Box::new(JobStart { request, epoch, model, input, sampling, max_tokens, stop, pull })
         },
-    );
-    prop_oneof![9 => start, 1 => Just(JobRequest::Cancel)]
+    )
+}
+
+pub(crate) fn job_request() -> impl Strategy<Value = JobRequest> {
+    let forward = (any::<u32>(), vec(any::<u32>().prop_map(TokenId), 1..200));
+    let take_over = any::<(u32, u32)>();
+    prop_oneof![
+        9 => start().prop_map(JobRequest::Start),
+        3 => start().prop_map(JobRequest::Prepare),
+        1 => select(vec![JobRequest::Cancel, JobRequest::CatchUp, JobRequest::GoOn]),
+        1 => forward.prop_map(|(from_index, ids)| JobRequest::Forward { from_index, ids }),
+        1 => any::<bool>().prop_map(|warm| JobRequest::Keep { warm }),
+        1 => take_over.prop_map(|(epoch, from_index)| JobRequest::TakeOver { epoch: Epoch(epoch), from_index }),
+        1 => any::<u32>().prop_map(|index| JobRequest::StopAfter { index }),
+        1 => option::of(peer()).prop_map(|to| JobRequest::Offer { to }),
+    ]
 }
 
 pub(crate) fn job_event() -> impl Strategy<Value = JobEvent> {
@@ -264,6 +285,12 @@ pub(crate) fn job_event() -> impl Strategy<Value = JobEvent> {
         (epoch(), reason, text()).prop_map(|(epoch, reason, text)| JobEvent::Finished { epoch, reason, text }),
         (epoch(), failure).prop_map(|(epoch, failure)| JobEvent::Failed { epoch, failure }),
         (epoch(), cause(), any::<u32>()).prop_map(|(epoch, cause, n)| JobEvent::Leaving { epoch, cause, notice_ms: n }),
+        (epoch(), any::<(u32, u32, u64)>()).prop_map(|(epoch, n)| JobEvent::Held {
+            epoch,
+            tokens: n.0,
+            pulled_tokens: n.1,
+            pulled_bytes: n.2
+        }),
     ]
 }
 
@@ -282,5 +309,31 @@ pub(crate) fn ticket() -> impl Strategy<Value = Ticket> {
 }
 
 pub(crate) fn bulk_request() -> impl Strategy<Value = BulkRequest> {
-    (1..=MAX_PROBE_BYTES).prop_map(|bytes| BulkRequest::Probe { bytes })
+    let open = (request(), model(), any::<[u8; 32]>()).prop_map(|(request, model, layout)| {
+        BulkRequest::Context(ContextOpen { request, model, layout: LayoutFingerprint(layout) })
+    });
+    prop_oneof![(1..=MAX_PROBE_BYTES).prop_map(|bytes| BulkRequest::Probe { bytes }), open]
+}
+
+/// A range of positions that a chunk may have.
+fn range() -> impl Strategy<Value = (u32, u32)> {
+    (0..u32::MAX - MAX_CHUNK_TOKENS, 1..=MAX_CHUNK_TOKENS).prop_map(|(from, count)| (from, from + count))
+}
+
+pub(crate) fn context_request() -> impl Strategy<Value = ContextRequest> {
+    prop_oneof![
+        range().prop_map(|(from, to)| ContextRequest::Pull { from, to }),
+        any::<u64>().prop_map(|bytes| ContextRequest::Received { bytes }),
+    ]
+}
+
+pub(crate) fn context_reply() -> impl Strategy<Value = ContextReply> {
+    use ContextRefusal::{Busy, Gone, NotHeld, NotOffered, OtherLayout};
+    let hashes = any::<([u8; 32], [u8; 32])>();
+    let chunk =
+        (model(), hashes, range(), 1..=MAX_CHUNK_BYTES).prop_map(|(model, (layout, hash), (from, to), bytes)| {
+            ContextReply::Chunk(ChunkHeader { model, layout: LayoutFingerprint(layout), from, to, bytes, hash })
+        });
+    let refused = select(vec![NotOffered, OtherLayout, NotHeld, Busy, Gone]).prop_map(ContextReply::Refused);
+    prop_oneof![chunk, refused]
 }

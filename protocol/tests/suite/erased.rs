@@ -4,8 +4,8 @@ use std::fmt::Debug;
 
 use data_encoding::HEXLOWER;
 use idlewild_protocol::{
-    BulkRequest, CertificateChain, ControlMessage, Credential, DecodeError, Digest, FRAME_HEADER_BYTES, Hello,
-    HelloReply, JobEvent, JobRequest, Measured, Message, Ticket, frame, frame_len,
+    BulkRequest, CertificateChain, ContextReply, ContextRequest, ControlMessage, Credential, DecodeError, Digest,
+    FRAME_HEADER_BYTES, Hello, HelloReply, JobEvent, JobRequest, Measured, Message, Ticket, frame, frame_len,
 };
 
 /// A kind of message: what a test can ask of it without knowing its type.
@@ -47,7 +47,7 @@ fn again<M: Message + Debug + PartialEq>(body: &[u8]) -> Result<Again, DecodeErr
 }
 
 /// Every kind that has bytes of its own.
-pub(crate) const KINDS: [Kind; 11] = [
+pub(crate) const KINDS: [Kind; 13] = [
     kind::<Hello>("Hello"),
     kind::<Credential>("Credential"),
     kind::<HelloReply>("HelloReply"),
@@ -57,6 +57,8 @@ pub(crate) const KINDS: [Kind; 11] = [
     kind::<JobEvent>("JobEvent"),
     kind::<BulkRequest>("BulkRequest"),
     kind::<Measured>("Measured"),
+    kind::<ContextRequest>("ContextRequest"),
+    kind::<ContextReply>("ContextReply"),
     kind::<CertificateChain>("CertificateChain"),
     kind::<Ticket>("Ticket"),
 ];

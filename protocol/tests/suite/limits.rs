@@ -1,13 +1,14 @@
 //! The largest honest message of each kind fits its limit, and one element more is refused by writer and reader alike.
 
 use idlewild_protocol::{
-    BootId, BulkRequest, Certificate, CertificateChain, ControlMessage, Digest, DigestVersion, EncodeError, Epoch,
-    Hello, HelloReply, JobEvent, JobFailure, JobInput, JobRequest, JobStart, MAX_DIGEST_BYTES, MAX_DIGESTS_PER_MESSAGE,
-    MAX_EXCLUDED_PEERS, MAX_FAILURE_BYTES, MAX_INPUT_BYTES, MAX_MODELS_PER_DIGEST, MAX_MODELS_PER_MESSAGE,
-    MAX_NAME_BYTES, MAX_PAIRS_PER_DIGEST, MAX_PROBE_BYTES, MAX_STOP_BYTES, MAX_STOPS, MAX_TERMS_PER_PLAN,
-    MAX_TEXT_BYTES, MAX_VERSIONS_PER_MESSAGE, Message, ModelId, ModelInfo, ModelLoad, PairRate, PeerId, PeerTerms,
-    PlaceOutcome, PlaceReply, PlaceRequest, Protocol, QuantisedSurvival, RequestId, Role, Sampling, Term, TokenId,
-    Unfit, Version, VersionRange, frame,
+    BootId, BulkRequest, Certificate, CertificateChain, ChunkHeader, ContextReply, ContextRequest, ControlMessage,
+    Digest, DigestVersion, EncodeError, Epoch, Hello, HelloReply, JobEvent, JobFailure, JobInput, JobRequest, JobStart,
+    LayoutFingerprint, MAX_CHUNK_BYTES, MAX_CHUNK_TOKENS, MAX_DIGEST_BYTES, MAX_DIGESTS_PER_MESSAGE,
+    MAX_EXCLUDED_PEERS, MAX_FAILURE_BYTES, MAX_FORWARD_TOKENS, MAX_INPUT_BYTES, MAX_MODELS_PER_DIGEST,
+    MAX_MODELS_PER_MESSAGE, MAX_NAME_BYTES, MAX_PAIRS_PER_DIGEST, MAX_PROBE_BYTES, MAX_STOP_BYTES, MAX_STOPS,
+    MAX_TERMS_PER_PLAN, MAX_TEXT_BYTES, MAX_VERSIONS_PER_MESSAGE, Message, ModelId, ModelInfo, ModelLoad, PairRate,
+    PeerId, PeerTerms, PlaceOutcome, PlaceReply, PlaceRequest, Protocol, QuantisedSurvival, RequestId, Role, Sampling,
+    Term, TokenId, Unfit, Version, VersionRange, frame,
 };
 
 use crate::samples::{certificate, digest, peer, signed, start};
@@ -262,6 +263,36 @@ fn a_probe_of_nothing_or_of_too_much_is_refused() {
     for bytes in [0, MAX_PROBE_BYTES + 1] {
         assert_eq!(written(&BulkRequest::Probe { bytes }), OUT_OF_RANGE);
     }
+}
+
+#[test]
+fn a_forward_of_nothing_or_of_too_much_is_refused() {
+    let of = |n| JobRequest::Forward { from_index: u32::MAX, ids: vec![TokenId(u32::MAX); n] };
+    assert_eq!(written(&of(MAX_FORWARD_TOKENS)), Ok(()));
+    for n in [0, MAX_FORWARD_TOKENS + 1] {
+        assert_eq!(written(&of(n)), OUT_OF_RANGE);
+    }
+}
+
+#[test]
+fn ranges_that_no_chunk_may_have_are_neither_pulled_nor_sent() {
+    let header = |from, to, bytes| {
+        let (model, layout) = (ModelId([1; 32]), LayoutFingerprint([2; 32]));
+        ContextReply::Chunk(ChunkHeader { model, layout, from, to, bytes, hash: [3; 32] })
+    };
+    let pull = |from, to| ContextRequest::Pull { from, to };
+    for (from, to) in [(0, 1), (0, MAX_CHUNK_TOKENS), (u32::MAX - MAX_CHUNK_TOKENS, u32::MAX)] {
+        assert_eq!(written(&pull(from, to)), Ok(()));
+        assert_eq!(written(&header(from, to, MAX_CHUNK_BYTES)), Ok(()));
+    }
+    for (from, to) in [(0, 0), (1, 0), (u32::MAX, 0), (0, MAX_CHUNK_TOKENS + 1), (0, u32::MAX)] {
+        assert_eq!(written(&pull(from, to)), OUT_OF_RANGE);
+        assert_eq!(written(&header(from, to, 1)), OUT_OF_RANGE);
+    }
+    for bytes in [0, MAX_CHUNK_BYTES + 1, u32::MAX] {
+        assert_eq!(written(&header(0, 1, bytes)), OUT_OF_RANGE);
+    }
+    assert_eq!(written(&ContextRequest::Received { bytes: u64::MAX }), Ok(()));
 }
 
 #[test]

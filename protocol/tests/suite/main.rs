@@ -12,6 +12,7 @@ mod hostile;
 mod ids;
 mod limits;
 mod membership;
+mod plans;
 mod round_trip;
 mod samples;
 mod survival;

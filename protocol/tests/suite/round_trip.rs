@@ -52,6 +52,12 @@ proptest! {
     }
 
     #[test]
+    fn what_is_said_of_contexts_comes_back(request in anything::context_request(), reply in anything::context_reply()) {
+        check(&request);
+        check(&reply);
+    }
+
+    #[test]
     fn chains_come_back(message in anything::chain()) {
         check(&message);
     }

@@ -2,10 +2,11 @@
 
 use ed25519_dalek::{Signer, SigningKey};
 use idlewild_protocol::{
-    Ballot, BootId, BulkRequest, Certificate, CertificateChain, ControlMessage, CoordinatorView, Credential,
-    DepartureCause, Digest, DigestVersion, ElectionMessage, Epoch, FinishReason, Hello, HelloReply, JobEvent,
-    JobFailure, JobInput, JobRequest, JobStart, Measured, ModelId, ModelInfo, ModelLoad, PairRate, PeerId, PeerState,
-    PeerTerms, PlaceOutcome, PlaceReply, PlaceRequest, Protocol, QuantisedSurvival, Refusal, RequestId, Role, Sampling,
+    Ballot, BootId, BulkRequest, Certificate, CertificateChain, ChunkHeader, ContextOpen, ContextRefusal, ContextReply,
+    ContextRequest, ControlMessage, CoordinatorView, Credential, DepartureCause, Digest, DigestVersion,
+    ElectionMessage, Epoch, FinishReason, Hello, HelloReply, JobEvent, JobFailure, JobInput, JobRequest, JobStart,
+    LayoutFingerprint, Measured, ModelId, ModelInfo, ModelLoad, PairRate, PeerId, PeerState, PeerTerms, PlaceOutcome,
+    PlaceReply, PlaceRequest, Protocol, Pull, PullPart, QuantisedSurvival, Refusal, RequestId, Role, Sampling,
     SignedDigest, SwarmId, Term, Ticket, TicketId, TicketSecret, TokenId, Unfit,
 };
 
@@ -94,6 +95,7 @@ pub(crate) fn start(input: JobInput) -> JobStart {
         sampling: Sampling { temperature: 0.7, top_k: 40, top_p: 0.95, seed: 42, ..Sampling::default() },
         max_tokens: 200,
         stop: vec!["\n\n".to_owned()],
+        pull: None,
     }
 }
 
@@ -103,7 +105,8 @@ fn terms(seed: u8, unfit: Option<Unfit>) -> PeerTerms {
 
 /// All of them. The bytes of each are in `docs/wire.md` under its kind and name.
 pub(crate) fn samples() -> Vec<Sample> {
-    [hellos(), control(), election_and_placement(), job_requests(), job_events(), rest()]
+    let plans = crate::plans::samples();
+    [hellos(), control(), election_and_placement(), plans, job_requests(), moving(), job_events(), bulk(), rest()]
         .into_iter()
         .flatten()
         .collect()
@@ -192,6 +195,24 @@ fn job_requests() -> Vec<Sample> {
     ]
 }
 
+/// What an origin says for a planned move.
+fn moving() -> Vec<Sample> {
+    let tokens = JobInput::Tokens { prompt: vec![TokenId(1), TokenId(300)], generated: vec![TokenId(70_000)] };
+    let pull = Some(Pull { holder: peer(2), part: PullPart::Rest });
+    let prepare = JobStart { epoch: Epoch(0), pull, ..start(tokens) };
+    vec![
+        Sample::of("Prepare", &JobRequest::Prepare(Box::new(prepare))),
+        Sample::of("Forward", &JobRequest::Forward { from_index: 1, ids: vec![TokenId(28_120), TokenId(28_725)] }),
+        Sample::of("Keep", &JobRequest::Keep { warm: true }),
+        Sample::of("CatchUp", &JobRequest::CatchUp),
+        Sample::of("TakeOver", &JobRequest::TakeOver { epoch: Epoch(2), from_index: 3 }),
+        Sample::of("StopAfter", &JobRequest::StopAfter { index: 2 }),
+        Sample::of("GoOn", &JobRequest::GoOn),
+        Sample::of("Offer", &JobRequest::Offer { to: Some(peer(3)) }),
+        Sample::of("Withdraw", &JobRequest::Offer { to: None }),
+    ]
+}
+
 fn job_events() -> Vec<Sample> {
     let epoch = Epoch(1);
     let failure = JobFailure::PromptTooLong { prompt_tokens: 9000, context_tokens: 8192 };
@@ -202,6 +223,25 @@ fn job_events() -> Vec<Sample> {
         Sample::of("Finished", &JobEvent::Finished { epoch, reason: FinishReason::Stop, text: String::new() }),
         Sample::of("Failed", &JobEvent::Failed { epoch, failure }),
         Sample::of("Leaving", &JobEvent::Leaving { epoch, cause: DepartureCause::Sleep, notice_ms: 4000 }),
+        Sample::of(
+            "Held",
+            &JobEvent::Held { epoch: Epoch(0), tokens: 300, pulled_tokens: 256, pulled_bytes: 5_903_360 },
+        ),
+    ]
+}
+
+fn bulk() -> Vec<Sample> {
+    let (model, layout) = (ModelId([0xab; 32]), LayoutFingerprint([0xcd; 32]));
+    let header = ChunkHeader { model, layout, from: 64, to: 128, bytes: 1_475_392, hash: [0xef; 32] };
+    let open = ContextOpen { request: RequestId([5; 16]), model, layout };
+    vec![
+        Sample::of("Probe", &BulkRequest::Probe { bytes: 262_144 }),
+        Sample::of("Context", &BulkRequest::Context(open)),
+        Sample::of("Measured", &Measured { bytes_per_s: 11_800_000 }),
+        Sample::of("Pull", &ContextRequest::Pull { from: 64, to: 128 }),
+        Sample::of("Received", &ContextRequest::Received { bytes: 1_475_392 }),
+        Sample::of("Chunk", &ContextReply::Chunk(header)),
+        Sample::of("RefusedChunk", &ContextReply::Refused(ContextRefusal::NotHeld)),
     ]
 }
 
@@ -213,11 +253,5 @@ fn rest() -> Vec<Sample> {
         coordinator: None,
         ..digest()
     };
-    vec![
-        Sample::of("Serving", &digest()),
-        Sample::of("LeavingSoon", &leaving),
-        Sample::of("Ticket", &ticket()),
-        Sample::of("Probe", &BulkRequest::Probe { bytes: 262_144 }),
-        Sample::of("Measured", &Measured { bytes_per_s: 11_800_000 }),
-    ]
+    vec![Sample::of("Serving", &digest()), Sample::of("LeavingSoon", &leaving), Sample::of("Ticket", &ticket())]
 }
