@@ -57,7 +57,6 @@ pub mod ownership;
 pub mod policy;
 pub mod view;
 
-mod generation;
 mod pairs;
 
 /// Time since the agent started, by a monotonic clock that counts suspension. The shell gives it.

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use idlewild_coordinator::coordinator::{self, Action, Coordinator, Plan, Report, Stage};
+use idlewild_coordinator::coordinator::{self, Coordinator};
 use idlewild_coordinator::cost::{CostParameters, Method, Path, PeerRates, Residual, Way, Work};
 use idlewild_coordinator::election::{self, Candidate, Election, owns, term_of};
 use idlewild_coordinator::hazard::{
@@ -16,7 +16,8 @@ use idlewild_coordinator::policy::{
 use idlewild_coordinator::view::{Applied, DIGEST_LIFETIME, View};
 use idlewild_protocol::{
     BootId, ControlMessage, Digest, ElectionMessage, Epoch, JobInput, Message, ModelId, ModelLoad, PeerId, PeerState,
-    PeerTerms, PlaceOutcome, PlaceReply, PlaceRequest, QuantisedSurvival, RequestId, Sampling, Term,
+    PeerTerms, PlaceOutcome, PlaceReply, PlaceRequest, Plan, PlanStep, QuantisedSurvival, RequestId, RequestReport,
+    RequestStage, Sampling, Term,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -92,15 +93,15 @@ fn place(now: Duration, view: &View) -> PlaceReply {
 fn plans(view: &View) -> Vec<Plan> {
     let mut leader = Coordinator::default();
     leader.handle(s(0), view, coordinator::Input::Leading { term: Term(1) });
-    let report = Report {
+    let report = RequestReport {
         request: RequestId([1; 16]),
         epoch: Epoch(1),
         sequence: 1,
         model: MODEL,
-        stage: Stage::Running { worker: peer(2) },
+        stage: RequestStage::Running { worker: peer(2) },
         prompt_tokens: 1500,
         done_tokens: 500,
-        residual_tokens: [300.0; 5],
+        residual_tokens: [300; 5],
         hops: 0,
         standby: None,
         excluded: Vec::new(),
@@ -310,8 +311,8 @@ fn zero_bandwidth_carries_ids_and_no_context() {
         assert!(preparation.is_some_and(|p| p.ready_s.is_finite() && (way != Way::Ids || p.bytes < 1e4)));
     }
     let view = view_of(s(0), vec![digest(2, 10.0, 10.0), digest(3, 1e6, 10.0)]);
-    let [Plan { action, .. }] = &plans(&view)[..] else { panic!("one plan") };
-    assert_eq!(*action, Action::Prepare { destination: peer(3), way: Way::Ids });
+    let [Plan { step, .. }] = &plans(&view)[..] else { panic!("one plan") };
+    assert_eq!(*step, PlanStep::Prepare { destination: peer(3), way: Way::Ids });
 
     let running = Running { current: 0, work: Work::running(100, 500, 20), own_load_s: 0.0, hops: 0 };
     let hazard = Hazard { curve: &leaves, age_s: 0.0 };

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use idlewild_coordinator::coordinator::{Coordinator, CoordinatorConfig, Input, Report, Stage};
+use idlewild_coordinator::coordinator::{Coordinator, CoordinatorConfig, Input};
 use idlewild_coordinator::view::View;
 use idlewild_protocol::{
-    BootId, Digest, Epoch, ModelId, ModelLoad, PeerId, PeerState, PlaceRequest, QuantisedSurvival, RequestId, Term,
+    BootId, Digest, Epoch, ModelId, ModelLoad, PeerId, PeerState, PlaceRequest, QuantisedSurvival, RequestId,
+    RequestReport, RequestStage, Term,
 };
 
 /// Models of a swarm; each peer carries two of them.
@@ -136,15 +137,15 @@ pub(crate) fn leader_of(view: &View, requests: u64) -> Coordinator {
         let question = question(&mut numbers, n);
         let done_tokens = numbers.between(1.0, 500.0) as u32;
         let left = f64::from(question.expected_output_tokens);
-        let report = Report {
+        let report = RequestReport {
             request: question.request,
             epoch: Epoch(1),
             sequence: 1,
             model: worker.models[0].model,
-            stage: Stage::Running { worker: worker.peer },
+            stage: RequestStage::Running { worker: worker.peer },
             prompt_tokens: question.prompt_tokens,
             done_tokens,
-            residual_tokens: [0.1, 0.4, 1.0, 1.6, 3.0].map(|part| part * left),
+            residual_tokens: [0.1, 0.4, 1.0, 1.6, 3.0].map(|part| (part * left) as u32),
             hops: 0,
             standby: None,
             excluded: Vec::new(),

@@ -1,12 +1,14 @@
 //! The seam to the policy's tests: one running request, the few peers that it might move to, and what is to be done.
 
-use idlewild_protocol::PeerId;
+use idlewild_protocol::{PeerId, PlanStep, PlanTerms, RequestReport, Standby, StandbyState};
 
+use super::Coordinator;
 use super::candidate::Candidate;
-use super::plan::{Action, Explain};
-use super::report::{Report, Standby, StandbyState};
+use super::explain::{of_migration, of_tests};
+use super::report::{residual, standby, work_here};
 use super::search::Shortlist;
-use crate::cost::{Method, Path, Way};
+use crate::Now;
+use crate::cost::{Method, Path, Way, way_by_phi};
 use crate::policy::overlapped::{self, Leaving, RunningRequest};
 use crate::policy::{Fleet, FleetPeer, HazardAwarePolicy, MigrationModel, MoveDecision, Policy, Running};
 use crate::view::View;
@@ -17,7 +19,7 @@ const NEGLIGIBLE_S: f64 = 0.01;
 /// A running request, and everybody who counts.
 #[derive(Debug)]
 pub(super) struct Weighing<'a> {
-    pub(super) report: &'a Report,
+    pub(super) report: &'a RequestReport,
     pub(super) source: Candidate<'a>,
     pub(super) leaving: Leaving,
     /// Destinations, and who would take over.
@@ -34,7 +36,7 @@ pub(super) fn is_at_risk(policy: &HazardAwarePolicy, weighing: &Weighing<'_>) ->
     }
     let source = &weighing.source;
     let Some(taker) = weighing.list.takers.of(source.peer) else { return false };
-    let residual = weighing.report.residual();
+    let residual = residual(weighing.report);
     let (taker, decode_tps) = (taker.offer(), source.offer().decode_tps);
     let leaves = source.hazard().leave_probability(residual.most_tokens() / decode_tps);
     let context_tokens = f64::from(weighing.report.context_tokens()) + residual.most_tokens();
@@ -52,58 +54,63 @@ pub(super) fn is_at_risk(policy: &HazardAwarePolicy, weighing: &Weighing<'_>) ->
 }
 
 /// What to do with the request, and why; none where it is as it should be.
-pub(super) fn decide(policy: &HazardAwarePolicy, view: &View, weighing: &Weighing<'_>) -> Option<(Action, Explain)> {
+pub(super) fn decide(
+    policy: &HazardAwarePolicy,
+    view: &View,
+    weighing: &Weighing<'_>,
+) -> Option<(PlanStep, PlanTerms)> {
     match policy.migration {
         MigrationModel::Blocking => decide_as_given(policy, view, weighing),
         MigrationModel::Overlapped => decide_corrected(policy, view, weighing),
     }
 }
 
-fn decide_corrected(policy: &HazardAwarePolicy, view: &View, weighing: &Weighing<'_>) -> Option<(Action, Explain)> {
+fn decide_corrected(policy: &HazardAwarePolicy, view: &View, weighing: &Weighing<'_>) -> Option<(PlanStep, PlanTerms)> {
     let (report, source) = (weighing.report, &weighing.source);
-    let candidates: Vec<_> = destinations(weighing)
-        .into_iter()
-        .map(|to| overlapped::Candidate { host: to.host(), path: Some(path(view, source, &to)) })
+    let destinations = destinations(weighing);
+    let candidates: Vec<_> = destinations
+        .iter()
+        .map(|to| overlapped::Candidate { host: to.host(), path: Some(path(view, source, to)) })
         .collect();
     let decision = policy.decide(&RunningRequest {
         // It does not wait for the queue behind it.
         source: source.host_waiting(0.0),
         context_tokens: report.context_tokens(),
-        residual: report.residual(),
+        residual: residual(report),
         hops: report.hops,
         leaving: weighing.leaving,
-        standby: report.standby.map(|standby| standby.as_policy_wants_it()),
+        standby: report.standby.map(standby),
         candidates: &candidates,
     });
-    let action = wanted(decision.action, report.standby.as_ref())?;
-    Some((action, Explain::Tests(Box::new(decision))))
+    let step = wanted(decision.action, report.standby.as_ref())?;
+    Some((step, of_tests(&decision, report, source.peer, &destinations)?))
 }
 
 /// What is to be done where the request is not yet as it should be.
-fn wanted(action: overlapped::Action<PeerId>, standby: Option<&Standby>) -> Option<Action> {
+fn wanted(action: overlapped::Action<PeerId>, standby: Option<&Standby>) -> Option<PlanStep> {
     let state_at = |peer: PeerId| standby.filter(|standby| standby.peer == peer).map(|standby| standby.state);
     match action {
         overlapped::Action::Stay => None,
         overlapped::Action::Prepare { destination, way } => {
             let is_under_way = matches!(state_at(destination), Some(StandbyState::Preparing | StandbyState::Holding));
-            (!is_under_way).then_some(Action::Prepare { destination, way })
+            (!is_under_way).then_some(PlanStep::Prepare { destination, way })
         }
         overlapped::Action::Hold { destination } => {
-            (state_at(destination) != Some(StandbyState::Holding)).then_some(Action::Hold { destination })
+            (state_at(destination) != Some(StandbyState::Holding)).then_some(PlanStep::Hold { destination })
         }
         overlapped::Action::Pause { destination } => {
-            (state_at(destination) != Some(StandbyState::Paused)).then_some(Action::Pause { destination })
+            (state_at(destination) != Some(StandbyState::Paused)).then_some(PlanStep::Pause { destination })
         }
-        overlapped::Action::Commit { destination, way } => Some(Action::Commit { destination, way }),
-        overlapped::Action::Release { destination } => Some(Action::Release { destination }),
+        overlapped::Action::Commit { destination, way } => Some(PlanStep::Commit { destination, way }),
+        overlapped::Action::Release { destination } => Some(PlanStep::Release { destination }),
     }
 }
 
 /// By the rule as given the source stops, and all of its context moves at once.
-fn decide_as_given(policy: &HazardAwarePolicy, view: &View, weighing: &Weighing<'_>) -> Option<(Action, Explain)> {
+fn decide_as_given(policy: &HazardAwarePolicy, view: &View, weighing: &Weighing<'_>) -> Option<(PlanStep, PlanTerms)> {
     let running = Running {
         current: weighing.source.peer,
-        work: weighing.report.work_here(),
+        work: work_here(weighing.report),
         own_load_s: 0.0,
         hops: weighing.report.hops,
     };
@@ -113,7 +120,8 @@ fn decide_as_given(policy: &HazardAwarePolicy, view: &View, weighing: &Weighing<
         Method::Transfer => Way::StoppedSplit,
         Method::Recompute => Way::Ids,
     };
-    Some((Action::Commit { destination: to, way }, Explain::Migration(Box::new(migration))))
+    let terms = of_migration(&migration, &policy.limits, (weighing.source.peer, to));
+    Some((PlanStep::Commit { destination: to, way }, terms))
 }
 
 fn fleet<'a>(view: &View, weighing: &Weighing<'a>) -> Fleet<'a, PeerId> {
@@ -136,6 +144,24 @@ fn destinations<'a>(weighing: &Weighing<'a>) -> Vec<Candidate<'a>> {
         }
     }
     all
+}
+
+impl Coordinator {
+    /// How the context of a running request gets to a peer, by rates alone; as ids where the rates are not known.
+    pub fn way(&self, now: Now, view: &View, report: &RequestReport, to: PeerId) -> Way {
+        let candidate = |peer: PeerId| {
+            let view = view.peer(peer)?;
+            let model = view.digest.as_ref()?.models.iter().find(|model| model.model == report.model)?;
+            Candidate::of_source(now, view, model)
+        };
+        let ends = report.worker().and_then(candidate).zip(candidate(to));
+        let phi = ends.map_or(0.0, |(from, to)| {
+            let bytes_per_token = f64::from(from.model.kv_bytes_per_token);
+            let kv_tps = path(view, &from, &to).kv_tps(bytes_per_token, f64::from(report.context_tokens()));
+            kv_tps / to.offer().prefill_tps
+        });
+        way_by_phi(phi)
+    }
 }
 
 /// As measured between the two, else the slower of its ends; 0 bytes a second where neither is known. Engines compare

@@ -2,11 +2,11 @@
 
 use core::time::Duration;
 
-use idlewild_protocol::{DepartureCause, PeerId, PlaceReply, PlaceRequest, RequestId, Term};
+use idlewild_protocol::{
+    DepartureCause, PeerId, PlaceReply, PlaceRequest, Plan, PlanRefused, RequestId, RequestReport, Term,
+};
 
 use super::ledger::ReportFault;
-use super::plan::Plan;
-use super::report::Report;
 use crate::policy::HazardAwarePolicy;
 
 /// How a coordinator decides.
@@ -49,7 +49,14 @@ pub enum Input {
         /// Who says it.
         origin: PeerId,
         /// What.
-        report: Report,
+        report: RequestReport,
+    },
+    /// An origin does not follow a plan.
+    Refused {
+        /// Who says it.
+        origin: PeerId,
+        /// Which, and why.
+        refused: PlanRefused,
     },
     /// A request has ended.
     Ended {

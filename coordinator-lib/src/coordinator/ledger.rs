@@ -3,9 +3,8 @@
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
-use idlewild_protocol::{Epoch, PeerId, RequestId};
+use idlewild_protocol::{Epoch, Generation, PeerId, PlanRefusal, PlanRefused, PlanStep, RequestId, RequestReport};
 
-use super::report::Report;
 use crate::Now;
 
 /// Requests that are followed. One that finds no room runs on unwatched, as it would without a coordinator.
@@ -17,16 +16,23 @@ pub const REQUESTS_PER_ORIGIN_MAX: usize = 2048;
 /// A request that its origin has not reported for so long is forgotten: it says everything anew every second.
 pub const REPORT_LIFETIME: Duration = Duration::from_secs(20);
 
+/// How long a step that was refused is not proposed again.
+const REFUSAL_RESTS: Duration = Duration::from_secs(10);
+
 /// A request that an origin reports.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Followed {
     pub(super) origin: PeerId,
-    pub(super) report: Report,
+    pub(super) report: RequestReport,
     heard_at: Now,
     /// The origin has asked where to run it since: whatever the report says is about to change.
     is_being_placed: bool,
     /// When a plan was last made for what the report says.
     planned_at: Option<Now>,
+    /// The last plan for this assignment.
+    planned: Option<(Generation, PlanStep)>,
+    /// The last that its origin refused, and when.
+    refused: Option<(PlanStep, Now)>,
 }
 
 /// What is wrong with a report. The peer that made it is at fault, or unlucky; nobody else suffers.
@@ -59,14 +65,14 @@ pub(super) enum Urgency {
 }
 
 impl Followed {
-    fn new(now: Now, origin: PeerId, report: Report) -> Self {
-        Self { origin, report, heard_at: now, is_being_placed: false, planned_at: None }
+    fn new(now: Now, origin: PeerId, report: RequestReport) -> Self {
+        Self { origin, report, heard_at: now, is_being_placed: false, planned_at: None, planned: None, refused: None }
     }
 }
 
 impl Ledger {
     /// Takes in what `origin` says. True where that is news.
-    pub(super) fn take_in(&mut self, now: Now, origin: PeerId, report: Report) -> Result<bool, ReportFault> {
+    pub(super) fn take_in(&mut self, now: Now, origin: PeerId, report: RequestReport) -> Result<bool, ReportFault> {
         if let Some(known) = self.requests.get_mut(&report.request) {
             if known.origin != origin {
                 return Err(ReportFault::OfAnother);
@@ -74,7 +80,9 @@ impl Ledger {
             if report.version() <= known.report.version() {
                 return Ok(false);
             }
-            *known = Followed::new(now, origin, report);
+            let (planned, refused) =
+                if report.epoch == known.report.epoch { (known.planned, known.refused) } else { (None, None) };
+            *known = Followed { planned, refused, ..Followed::new(now, origin, report) };
             return Ok(true);
         }
         let of_origin = self.of_origins.get(&origin).copied().unwrap_or(0);
@@ -95,10 +103,48 @@ impl Ledger {
         })
     }
 
+    /// Whether the origin refused such a step a moment ago, so that it would refuse it again.
+    pub(super) fn is_refused(&self, now: Now, request: RequestId, step: &PlanStep) -> bool {
+        let refused = self.requests.get(&request).and_then(|known| known.refused);
+        refused.is_some_and(|(refused, at)| now.saturating_sub(at) < REFUSAL_RESTS && is_alike(&refused, step))
+    }
+
+    /// `origin` does not follow a plan. True where that was its last one.
+    pub(super) fn refuse(&mut self, now: Now, origin: PeerId, refused: &PlanRefused) -> bool {
+        let Some(known) = self.requests.get_mut(&refused.request).filter(|known| known.origin == origin) else {
+            return false;
+        };
+        let Some((_, step)) = known.planned.filter(|(generation, _)| *generation == refused.generation) else {
+            return false;
+        };
+        match refused.why {
+            // The next plan is another one in any case: of a later report, or with a later number.
+            PlanRefusal::OtherEpoch | PlanRefusal::Overtaken => known.planned_at = None,
+            PlanRefusal::NotAccepted
+            | PlanRefusal::SourceLeaving
+            | PlanRefusal::RuledOut
+            | PlanRefusal::PreparesAlready
+            | PlanRefusal::PreparesNothing
+            | PlanRefusal::OtherStep
+            | PlanRefusal::NotReady
+            | PlanRefusal::NearlyDone
+            | PlanRefusal::TooOften
+            | PlanRefusal::Begun
+            | PlanRefusal::Overridden => known.refused = Some((step, now)),
+        }
+        true
+    }
+
     /// A plan is made: for whom, and for which assignment.
-    pub(super) fn mark_planned(&mut self, now: Now, request: RequestId) -> Option<(PeerId, Epoch)> {
+    pub(super) fn mark_planned(
+        &mut self,
+        now: Now,
+        request: RequestId,
+        planned: (Generation, PlanStep),
+    ) -> Option<(PeerId, Epoch)> {
         let known = self.requests.get_mut(&request)?;
         known.planned_at = Some(now);
+        known.planned = Some(planned);
         Some((known.origin, known.report.epoch))
     }
 
@@ -179,4 +225,9 @@ impl Ledger {
             }
         }
     }
+}
+
+/// Whether both would have the same done with the same peer.
+fn is_alike(one: &PlanStep, other: &PlanStep) -> bool {
+    core::mem::discriminant(one) == core::mem::discriminant(other) && one.peer() == other.peer()
 }

@@ -4,15 +4,15 @@
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 
-use idlewild_protocol::{DepartureCause, PeerId, PeerState, RequestId, Term};
+use idlewild_protocol::{
+    DepartureCause, Generation, PeerId, PeerState, Plan, PlanRefused, RequestId, RequestReport, Term,
+};
 
 use super::interface::{CoordinatorConfig, Input, Output};
 use super::ledger::Ledger;
-use super::plan::Plan;
-use super::report::Report;
 use super::reservations::Reservations;
 use crate::Now;
-use crate::generation::Generation;
+use crate::cost::Overheads;
 use crate::view::View;
 
 /// Requests that one call looks at. A round over many is spread over calls, so that answers and beats need not wait.
@@ -24,6 +24,9 @@ const OUTPUTS_MAX: usize = 4096;
 
 /// Announced departures that are remembered.
 const NOTICES_MAX: usize = 4096;
+
+/// How far a refusal may raise the number of the next plan: no peer uses the numbers up.
+const CATCH_UP_MAX: u64 = 1 << 32;
 
 /// How long after an announced departure its peer is not believed to stay: a digest of it would have come by then.
 const NOTICE_LINGERS: Duration = Duration::from_secs(30);
@@ -54,11 +57,11 @@ impl Coordinator {
             Input::Leading { term } => self.handle_election(now, term, true),
             Input::Following { term } => self.handle_election(now, term, false),
             Input::Place { origin, request } => {
-                self.ledger.mark_being_placed(origin, request.request);
-                let reply = self.place(now, view, self.made.term, origin, &request);
+                let reply = self.answer(now, view, origin, &request);
                 self.say(Output::Answer { origin, reply });
             }
             Input::Report { origin, report } => self.handle_report(now, view, origin, report),
+            Input::Refused { origin, refused } => self.handle_refused(now, origin, &refused),
             Input::Ended { origin, request } => self.ledger.end(origin, request),
             Input::PeerChanged { peer } => self.handle_peer(view, peer),
             Input::Notice { peer, cause, notice } => self.handle_notice(now, peer, cause, notice),
@@ -80,9 +83,22 @@ impl Coordinator {
         (self.is_leading && self.ledger.len() > 0).then_some(self.next_round)
     }
 
+    /// Goes by what moves were measured to take here, from now on.
+    pub fn take_overheads(&mut self, overheads: Overheads) {
+        let policy = &mut self.config.policy;
+        policy.overlapped.overheads = overheads;
+        policy.parameters.recompute_overhead_s = overheads.recompute_s;
+        policy.parameters.transfer_overhead_s = overheads.transfer_s;
+    }
+
     /// Whether it leads, and by which election.
     pub fn leads(&self) -> Option<Term> {
         self.is_leading.then_some(self.made.term)
+    }
+
+    /// Of the latest election that it knows of.
+    pub(super) fn term(&self) -> Term {
+        self.made.term
     }
 
     /// Requests that it follows.
@@ -97,7 +113,7 @@ impl Coordinator {
 
     /// Whether `report` is what it goes by of that request.
     #[cfg(test)]
-    pub(super) fn follows(&self, report: &Report) -> bool {
+    pub(super) fn follows(&self, report: &RequestReport) -> bool {
         self.ledger.followed(report.request).is_some_and(|followed| followed.report == *report)
     }
 
@@ -120,7 +136,7 @@ impl Coordinator {
         self.next_round = now.saturating_add(self.config.check_interval);
     }
 
-    fn handle_report(&mut self, now: Now, view: &View, origin: PeerId, report: Report) {
+    fn handle_report(&mut self, now: Now, view: &View, origin: PeerId, report: RequestReport) {
         if !self.is_leading {
             return;
         }
@@ -129,6 +145,18 @@ impl Coordinator {
             Ok(true) if worker.is_none_or(|worker| self.is_going(now, view, worker)) => self.ledger.hurry_one(request),
             Ok(_) => {}
             Err(fault) => self.say(Output::PeerFault { peer: origin, fault }),
+        }
+    }
+
+    /// What is refused takes up no room; and whoever has heard later plans gets later ones.
+    fn handle_refused(&mut self, now: Now, origin: PeerId, refused: &PlanRefused) {
+        if !self.is_leading || !self.ledger.refuse(now, origin, refused) {
+            return;
+        }
+        self.reservations.forget(refused.request);
+        if let Some(heard) = refused.heard.filter(|heard| heard.term == self.made.term) {
+            let most = self.made.number.saturating_add(CATCH_UP_MAX);
+            self.made.number = self.made.number.max(heard.number.min(most));
         }
     }
 
@@ -175,14 +203,17 @@ impl Coordinator {
         // What is reserved for the request itself is no load that it would meet.
         let before = self.reservations.forget(request);
         let decided = self.look_at(now, view, request);
+        let decided = decided.filter(|decided| !self.ledger.is_refused(now, request, &decided.step));
         let reservation = decided.as_ref().map_or(before, |decided| decided.reservation);
         if let Some(reservation) = reservation {
             self.reservations.add(reservation);
         }
         let Some(decided) = decided else { return };
-        let Some((origin, epoch)) = self.ledger.mark_planned(now, request) else { return };
-        self.made.number += 1;
-        let plan = Plan { generation: self.made, request, epoch, action: decided.action, explain: decided.explain };
+        let generation = Generation { number: self.made.number.saturating_add(1), ..self.made };
+        let planned = (generation, decided.step);
+        let Some((origin, epoch)) = self.ledger.mark_planned(now, request, planned) else { return };
+        self.made = generation;
+        let plan = Plan { generation, request, epoch, step: decided.step, terms: decided.terms };
         self.say(Output::Propose { origin, plan });
     }
 

@@ -6,12 +6,12 @@
 //!                      |           +---- reservations: not yet visible <---------+
 //! reports --ledger--> round: every running request <-- ticks, departures         |
 //!                      |                                                         v
-//!                      +--policy--> what is wanted --> Plan (generation, epoch, why)
+//!                      +--policy--> what is wanted --> Plan (generation, epoch, terms)
 //! ```
 //!
 //! Placements are answered by whoever is asked, by the same code: that two coordinators may answer at once (a partition)
 //! costs a worse choice at most, since the origin alone starts workers. For the same reason plans are proposals, each for
-//! one assignment: [`Plan::staleness`].
+//! one assignment; what an origin refuses is not proposed to it again at once.
 //!
 //! Deliberately absent: carrying plans out (`ownership`, the agent), the time to reach a peer (a prompt's ids are small
 //! beside its prefill), and any state that a successor would need: a new leader starts with what digests say and with
@@ -19,12 +19,12 @@
 
 mod candidate;
 mod decide;
+mod explain;
 mod fitness;
 mod interface;
 mod ledger;
 mod machine;
 mod place;
-mod plan;
 mod report;
 mod reservations;
 mod round;
@@ -35,9 +35,6 @@ mod takers;
 #[cfg(test)]
 mod tests;
 
-pub use crate::generation::{Generation, Staleness};
 pub use interface::{CoordinatorConfig, Input, Output};
 pub use ledger::{REPORT_LIFETIME, REQUESTS_MAX, REQUESTS_PER_ORIGIN_MAX, ReportFault};
 pub use machine::Coordinator;
-pub use plan::{Action, Explain, Plan, Test};
-pub use report::{Report, Stage, Standby, StandbyState};

@@ -15,6 +15,12 @@ use crate::cost::Terms;
 use crate::view::View;
 
 impl Coordinator {
+    /// The same as [`super::Input::Place`], answered at once. Nothing is planned for the request until it is reported anew.
+    pub fn answer(&mut self, now: Now, view: &View, origin: PeerId, request: &PlaceRequest) -> PlaceReply {
+        self.ledger.mark_being_placed(origin, request.request);
+        self.place(now, view, self.term(), origin, request)
+    }
+
     /// Where `request` of `origin` should run, by least E = T + L over the peers of `view`, with everybody's terms. The
     /// same view, time and history give the same answer; of equals the origin itself wins, then the smaller id.
     pub fn place(&mut self, now: Now, view: &View, term: Term, origin: PeerId, request: &PlaceRequest) -> PlaceReply {
@@ -90,15 +96,19 @@ fn unfit(search: &Search<'_>, list: &Shortlist<'_>, most: usize) -> Vec<PeerTerm
 /// Figures as they travel. What the request takes from others counts as a loss, so that they add up to what is compared.
 /// A message with one that is not finite would be refused.
 pub(super) fn fit_terms(peer: PeerId, terms: &Terms) -> PeerTerms {
-    let finite = |x: f64| if x.is_finite() { x.min(FOREVER_S) } else { FOREVER_S };
     PeerTerms {
         peer,
         unfit: None,
-        wait_s: finite(terms.wait_s),
-        service_s: finite(terms.service_s),
-        loss_s: finite(terms.loss_s + terms.slowdown_s),
-        leave_probability: finite(terms.leave_probability).clamp(0.0, 1.0),
+        wait_s: finite_s(terms.wait_s),
+        service_s: finite_s(terms.service_s),
+        loss_s: finite_s(terms.loss_s + terms.slowdown_s),
+        leave_probability: finite_s(terms.leave_probability).clamp(0.0, 1.0),
     }
+}
+
+/// Seconds that a message may carry.
+pub(super) fn finite_s(x: f64) -> f64 {
+    if x.is_finite() { x.clamp(-FOREVER_S, FOREVER_S) } else { FOREVER_S }
 }
 
 pub(super) fn unfit_terms(peer: PeerId, why: Unfit) -> PeerTerms {

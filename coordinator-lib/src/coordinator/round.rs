@@ -11,16 +11,19 @@
 //! A plan says what is wanted. It is made anew each round until a report shows it, and not after: whoever missed one gets
 //! the next, and a new leader has nothing to remember.
 
-use idlewild_protocol::{DepartureCause, PeerId, PeerState, RequestId};
+use idlewild_protocol::{
+    DepartureCause, PeerId, PeerState, PlanReason, PlanStep, PlanTerms, RequestId, RequestReport, RequestStage,
+    StandbyState,
+};
 
 use super::Coordinator;
 use super::candidate::Candidate;
 use super::decide::{Weighing, decide, is_at_risk};
+use super::explain::of_placement;
 use super::fitness::{Question, Room};
 use super::ledger::Followed;
-use super::place::{fit_terms, reservation};
-use super::plan::{Action, Explain, Test};
-use super::report::{Report, Stage};
+use super::place::reservation;
+use super::report;
 use super::reservations::Reservation;
 use super::search::{Search, Shortlist, Weighed};
 use crate::Now;
@@ -38,8 +41,8 @@ const LOOKS_MAX: usize = 24;
 /// What is decided of a request.
 #[derive(Debug)]
 pub(super) struct Decided {
-    pub(super) action: Action,
-    pub(super) explain: Explain,
+    pub(super) step: PlanStep,
+    pub(super) terms: PlanTerms,
     /// What it puts on a peer before a digest shows it.
     pub(super) reservation: Option<Reservation>,
 }
@@ -50,7 +53,7 @@ struct Look<'a> {
     now: Now,
     view: &'a View,
     origin: PeerId,
-    report: &'a Report,
+    report: &'a RequestReport,
 }
 
 impl Coordinator {
@@ -63,25 +66,29 @@ impl Coordinator {
 
 impl<'a> Look<'a> {
     fn decide(&self) -> Option<Decided> {
-        let (Stage::Queued { worker, .. } | Stage::Running { worker }) = self.report.stage else {
-            return self.place_again(Test::Orphaned, None);
+        let (RequestStage::Queued { worker, .. } | RequestStage::Running { worker }) = self.report.stage else {
+            return self.place_again(PlanReason::Orphaned, None);
         };
         if self.is_lost(worker) {
-            return self.place_again(Test::Orphaned, Some(worker));
+            return self.place_again(PlanReason::Orphaned, Some(worker));
+        }
+        // It is being handed over: what is wanted next shows in the report after.
+        if self.report.standby.is_some_and(|standby| standby.state == StandbyState::Committing) {
+            return None;
         }
         if let Some(release) = self.release_unfit() {
             return Some(release);
         }
         match (self.report.stage, self.leaving(worker)) {
-            (Stage::Queued { wait_ms, .. }, Leaving::Unannounced) => {
+            (RequestStage::Queued { wait_ms, .. }, Leaving::Unannounced) => {
                 self.place_queued(worker, f64::from(wait_ms) / 1000.0)
             }
-            (Stage::Running { .. }, leaving) if leaving == Leaving::Unannounced || self.is_corrected() => {
+            (RequestStage::Running { .. }, leaving) if leaving == Leaving::Unannounced || self.is_corrected() => {
                 self.weigh_moves(worker, leaving)
             }
             // Nothing is prepared where it only waits, and the rule as given knows no notice.
-            (Stage::Orphaned | Stage::Queued { .. } | Stage::Running { .. }, _) => {
-                self.place_again(Test::Notice, Some(worker))
+            (RequestStage::Orphaned | RequestStage::Queued { .. } | RequestStage::Running { .. }, _) => {
+                self.place_again(PlanReason::Notice, Some(worker))
             }
         }
     }
@@ -122,8 +129,8 @@ impl<'a> Look<'a> {
             origin: self.origin,
             model: self.report.model,
             work,
-            residual: self.report.residual(),
-            held: self.report.held(),
+            residual: report::residual(self.report),
+            held: report::held(self.report),
             excluded,
         }
     }
@@ -138,16 +145,16 @@ impl<'a> Look<'a> {
     }
 
     /// Its peer goes, or is gone: on with whoever is best now.
-    fn place_again(&self, test: Test, from: Option<PeerId>) -> Option<Decided> {
+    fn place_again(&self, reason: PlanReason, from: Option<PeerId>) -> Option<Decided> {
         let excluded = self.excluded(from);
-        let question = self.question(self.report.work_anew(), &excluded);
+        let question = self.question(report::work_anew(self.report), &excluded);
         let list = self.coordinator.search(question, DESTINATIONS_MAX, usize::MAX).run();
-        self.replace(test, None, &question, &list)
+        self.replace(reason, None, &question, &list)
     }
 
     /// A request that only waits goes where it would be done sooner, by more than the policy's limit.
     fn place_queued(&self, worker: PeerId, wait_s: f64) -> Option<Decided> {
-        let question = self.question(self.report.work_anew(), self.report.excluded());
+        let question = self.question(report::work_anew(self.report), report::excluded(self.report));
         let search = self.search(question);
         let mut list = search.run_in(Room::Free);
         list.best.retain(|weighed| weighed.candidate.peer != worker);
@@ -161,25 +168,20 @@ impl<'a> Look<'a> {
         if !is_worth_it {
             return None;
         }
-        self.replace(Test::Queued, stay.map(|terms| (worker, terms)), &question, &list)
+        self.replace(PlanReason::Queued, stay.map(|terms| (worker, terms)), &question, &list)
     }
 
     fn replace(
         &self,
-        test: Test,
+        reason: PlanReason,
         stay: Option<(PeerId, Terms)>,
         question: &Question<'_>,
         list: &Shortlist<'_>,
     ) -> Option<Decided> {
         let chosen = list.best.first()?;
-        let explain = Explain::Placement {
-            test,
-            stay: stay.map(|(peer, terms)| fit_terms(peer, &terms)),
-            weighed: list.best.iter().map(|weighed| fit_terms(weighed.candidate.peer, &weighed.terms)).collect(),
-        };
         Some(Decided {
-            action: Action::Replace { worker: chosen.candidate.peer, fallback: chosen.fallback },
-            explain,
+            step: PlanStep::Replace { worker: chosen.candidate.peer, fallback: chosen.fallback },
+            terms: of_placement(reason, stay, list),
             reservation: Some(reservation(self.report.request, question, chosen)),
         })
     }
@@ -187,19 +189,19 @@ impl<'a> Look<'a> {
     /// A standby that could not take over any more gives its memory back.
     fn release_unfit(&self) -> Option<Decided> {
         let standby = self.report.standby?;
-        let question = self.question(self.report.work_anew(), self.report.excluded());
+        let question = self.question(report::work_anew(self.report), report::excluded(self.report));
         if self.candidate(&question, standby.peer).is_some() {
             return None;
         }
-        let explain = Explain::Placement { test: Test::StandbyUnfit, stay: None, weighed: Vec::new() };
-        Some(Decided { action: Action::Release { destination: standby.peer }, explain, reservation: None })
+        let terms = PlanTerms::unweighed(PlanReason::StandbyUseless);
+        Some(Decided { step: PlanStep::Release { destination: standby.peer }, terms, reservation: None })
     }
 
     fn weigh_moves(&self, worker: PeerId, leaving: Leaving) -> Option<Decided> {
         let policy = &self.coordinator.config.policy;
         let source = self.source(worker)?;
         let excluded = self.excluded(Some(worker));
-        let question = self.question(self.report.work_anew(), &excluded);
+        let question = self.question(report::work_anew(self.report), &excluded);
         let search = self.search(question);
         let list = Shortlist { takers: search.takers_in(Room::Free), ..Shortlist::default() };
         let standby = self.report.standby.and_then(|standby| self.candidate(&question, standby.peer));
@@ -208,12 +210,12 @@ impl<'a> Look<'a> {
             return None;
         }
         weighing.list = search.run_beside(Room::Free, weighing.list.takers);
-        let (action, explain) = decide(policy, self.view, &weighing)?;
+        let (step, terms) = decide(policy, self.view, &weighing)?;
         // What a standby takes is in its digest already.
-        let newcomer = action.destination().filter(|peer| Some(*peer) != weighing.standby.map(|standby| standby.peer));
+        let newcomer = step.taker().filter(|peer| Some(*peer) != weighing.standby.map(|standby| standby.peer));
         let chosen = weighing.list.best.iter().find(|w| Some(w.candidate.peer) == newcomer);
         let reservation = chosen.map(|chosen: &Weighed<'_>| reservation(self.report.request, &question, chosen));
-        Some(Decided { action, explain, reservation })
+        Some(Decided { step, terms, reservation })
     }
 
     /// The peer that runs it, whatever its digest says of taking more.
@@ -225,6 +227,6 @@ impl<'a> Look<'a> {
 
     /// Who may not take the request: those that failed it, and the peer that it leaves.
     fn excluded(&self, from: Option<PeerId>) -> Vec<PeerId> {
-        self.report.excluded().iter().copied().chain(from).collect()
+        report::excluded(self.report).iter().copied().chain(from).collect()
     }
 }

@@ -5,18 +5,7 @@
 //!
 //! Deliberately absent: which way to take (`choice`), and whether to prepare at all (`policy`).
 
-/// How a context gets to another peer while it grows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Way {
-    /// Ids are sent; the destination prefills, in rounds, what has come meanwhile too.
-    Ids,
-    /// The KV cache is sent, then every new token's.
-    PreCopy,
-    /// The destination prefills from the front while the KV of the rest, and of every new token, streams in.
-    Hybrid,
-    /// The same with a source that decodes no more: its owner is back, and its KV is still in memory.
-    StoppedSplit,
-}
+pub use idlewild_protocol::Way;
 
 /// Rates of one preparation. Positive and finite, but for `decode_tps` and `kv_tps`, which may be 0.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -3,19 +3,16 @@
 //! Whatever happens the log decides: the destination begins at the log's next index, under an epoch that the source's
 //! late words are not of.
 
-use idlewild_protocol::{Epoch, PeerId, PlaceOutcome, PlaceReply};
+use idlewild_protocol::{Epoch, PeerId, Plan, PlanRefusal};
 
 use super::standby::Standby;
 use crate::Now;
-use crate::ownership::{Ending, Output, Proposal, Refusal, RequestMachine, StandbyStage};
-
-/// The number of a question that nobody asked: placements begin at 1.
-const NO_ATTEMPT: u32 = 0;
+use crate::ownership::{Ending, Output, RequestMachine, StandbyStage};
 
 impl RequestMachine {
     /// Tells the source to stop a few tokens from here. The epoch stays until the log has them.
-    pub(super) fn commit(&mut self, now: Now, destination: PeerId, proposal: Proposal) -> Result<(), Refusal> {
-        let Some(worker) = self.source() else { return Err(Refusal::SourceLeaving) };
+    pub(super) fn commit(&mut self, now: Now, destination: PeerId, plan: Plan) -> Result<(), PlanRefusal> {
+        let Some(worker) = self.source() else { return Err(PlanRefusal::SourceLeaving) };
         let lag_tokens = self.standby().map_or(0, |report| report.lag_tokens);
         let index = self.log.next_index().saturating_add(self.limits.stop_after_tokens).saturating_sub(1);
         let is_last_assignment = self.assignments() >= self.limits.assignments_max;
@@ -23,19 +20,19 @@ impl RequestMachine {
         let is_nearly_done = index.saturating_add(1) >= self.spec.max_tokens;
         let standby = self.standby_at(destination)?;
         if standby.is_committing() {
-            return Err(Refusal::OtherStep);
+            return Err(PlanRefusal::OtherStep);
         }
         if lag_tokens > commit_lag_tokens {
-            return Err(Refusal::NotReady);
+            return Err(PlanRefusal::NotReady);
         }
         if is_nearly_done {
-            return Err(Refusal::NearlyDone);
+            return Err(PlanRefusal::NearlyDone);
         }
         if is_last_assignment {
-            return Err(Refusal::TooOften);
+            return Err(PlanRefusal::TooOften);
         }
         standby.owe_from(now);
-        standby.commit(index, stop_by, proposal);
+        standby.commit(index, stop_by, plan);
         self.forward(now);
         let epoch = self.live_epoch();
         self.say(Output::StopAfter { worker, epoch, index });
@@ -44,9 +41,9 @@ impl RequestMachine {
     }
 
     /// Withdraws a commit: the source goes on, the destination stays what it was.
-    pub(super) fn abort(&mut self, now: Now, destination: PeerId) -> Result<(), Refusal> {
+    pub(super) fn abort(&mut self, now: Now, destination: PeerId) -> Result<(), PlanRefusal> {
         if !self.standby_at(destination)?.is_committing() {
-            return Err(Refusal::OtherStep);
+            return Err(PlanRefusal::OtherStep);
         }
         self.withdraw_stop(now);
         self.report_standby();
@@ -86,38 +83,20 @@ impl RequestMachine {
         self.take_over(now);
     }
 
-    /// The source says goodbye: it computes no more, and what it holds is wanted until its notice ends, so that its
-    /// stream is left to it.
-    pub(super) fn leave_to_standby(&mut self, now: Now, how: Ending) {
-        self.end_assignment(now, how);
-        self.take_over(now);
-    }
-
     /// Makes the destination the worker, wherever it is on its way: what it has is a head start. No epoch is live, and
     /// there is a destination.
     pub(super) fn take_over(&mut self, now: Now) {
         let Some(mut standby) = self.standby.take() else { return };
         standby.stage = StandbyStage::Holding;
         let Standby { destination, preparation, .. } = standby;
-        let plan = self.plan_of(&standby);
+        let placed = self.as_placed(&standby.plan, destination, None);
         self.standby = Some(standby);
         self.forward(now);
         self.standby = None;
-        let epoch = self.begin(now, destination, plan, Some(preparation));
+        let epoch = self.begin(now, destination, placed, Some(preparation));
         let from_index = self.log.next_index();
         self.say(Output::TakeOver { destination, preparation, epoch, from_index });
         self.report_standby();
-    }
-
-    /// What the story tells of a worker that was prepared.
-    fn plan_of(&self, standby: &Standby) -> PlaceReply {
-        PlaceReply {
-            request: self.spec.request,
-            attempt: NO_ATTEMPT,
-            term: standby.proposal.generation.term,
-            outcome: PlaceOutcome::Run { worker: standby.destination, fallback: None },
-            terms: standby.proposal.terms.clone(),
-        }
     }
 
     fn live_epoch(&self) -> Epoch {

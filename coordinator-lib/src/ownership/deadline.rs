@@ -76,6 +76,11 @@ impl Patience {
         self.last_sign = now;
     }
 
+    /// Whether it has shown nothing but that it lives.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.stage == Stage::Waiting
+    }
+
     /// Whether tokens have come.
     pub(super) fn is_decoding(&self) -> bool {
         self.stage == Stage::Decoding

@@ -65,6 +65,7 @@ impl Failures {
             | Ending::Silent(Silence::Endless)
             | Ending::Finished(_)
             | Ending::HandedOver
+            | Ending::Requeued
             | Ending::Lost(_)
             | Ending::Left(_)
             | Ending::Faulty(_)
@@ -113,6 +114,7 @@ fn is_lasting(how: &Ending) -> bool {
         | Ending::Silent(Silence::BeforeFirstToken | Silence::BetweenTokens)
         | Ending::Finished(_)
         | Ending::HandedOver
+        | Ending::Requeued
         | Ending::Lost(_)
         | Ending::Left(_)
         | Ending::ClientGone => false,

@@ -42,7 +42,7 @@ pub struct Limits {
     /// How long a source that was told to stop may take to say its last tokens; then the destination goes on without.
     pub stop: Duration,
     /// Tokens that a source may still say when it is told to stop: what it says within a round trip is on its way
-    /// anyhow, and to stop it earlier would throw that away.
+    /// anyhow, and meanwhile the destination makes ready the last tokens of the context.
     pub stop_after_tokens: u32,
     /// Tokens that a destination may lag behind at a commit: what any prefill catches up with in a moment.
     pub commit_lag_tokens: u32,

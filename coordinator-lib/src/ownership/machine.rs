@@ -2,16 +2,19 @@
 
 use std::collections::VecDeque;
 
-use idlewild_protocol::{Epoch, FinishReason, JobEvent, JobStart, PeerId, PlaceReply, PlaceRequest, TokenId};
+use idlewild_protocol::{
+    Epoch, FinishReason, Generation, JobEvent, JobStart, PeerId, PlaceReply, PlaceRequest, Plan, PlanRefusal, TokenId,
+};
 
 use super::failures::Failures;
+use super::leaving::Left;
 use super::placing::Placing;
 use super::running::Running;
 use super::standby::Standby;
 use crate::Now;
 use crate::ownership::{
-    Assignment, Dropped, Ending, Generation, Limits, LossReason, Preparation, Proposal, Refusal, RequestError,
-    RequestSpec, StandbyNews, StandbyReport, TokenLog,
+    Assignment, Dropped, Ending, Limits, LossReason, Preparation, RequestError, RequestSpec, StandbyNews,
+    StandbyReport, TokenLog,
 };
 
 /// What happened.
@@ -33,8 +36,8 @@ pub enum Input {
         /// How the shell knows.
         why: LossReason,
     },
-    /// A coordinator proposes a step of a planned move.
-    Proposed(Proposal),
+    /// A coordinator, or a person at the origin, proposes a step. The shell has seen to it that it is of this request.
+    Proposed(Plan),
     /// The stream of a preparation brought this.
     Standby {
         /// The preparation whose stream it is.
@@ -55,7 +58,8 @@ pub enum Output {
     AskPlacement(PlaceRequest),
     /// Ask our own coordinator with our own view: the elected one did not answer in time.
     PlaceAlone(PlaceRequest),
-    /// Open a job stream to the worker and send this.
+    /// Open a job stream to the worker and send this. Where it names a holder to pull from, that one is told first who may
+    /// (`Offer`): its stream is left open for it.
     Start {
         /// To whom.
         worker: PeerId,
@@ -86,6 +90,7 @@ pub enum Output {
         epoch: Epoch,
     },
     /// Open a preparation's stream to the destination and send this. It must say no token before [`Output::TakeOver`].
+    /// Where it names a holder to pull from, which is the source, that one is told first who may (`Offer`).
     Prepare {
         /// To whom.
         destination: PeerId,
@@ -93,8 +98,6 @@ pub enum Output {
         preparation: Preparation,
         /// The context so far, and how to go on from it; of epoch 0, which is never live.
         context: Box<JobStart>,
-        /// Pull the KV cache from this peer, the source; none: prefill the ids.
-        pull_from: Option<PeerId>,
     },
     /// Send the destination more ids of the answer.
     Forward {
@@ -142,7 +145,7 @@ pub enum Output {
         /// Which proposal.
         generation: Generation,
         /// Why.
-        why: Refusal,
+        why: PlanRefusal,
     },
     /// To the coordinator: what there is to take over now; none any more. On every change.
     Standby(Option<StandbyReport>),
@@ -194,7 +197,9 @@ pub struct RequestMachine {
     pub(super) running: Option<Running>,
     /// The destination that gets ready, beside the live assignment.
     pub(super) standby: Option<Standby>,
-    /// Of the latest proposal that was made for its live assignment.
+    /// Whoever had it before and is leaving, as long as the KV cache may be pulled from it.
+    pub(super) left: Option<Left>,
+    /// Of the latest plan that was made for its live assignment.
     pub(super) latest: Option<Generation>,
     pub(super) preparations: u32,
     pub(super) failures: Failures,
@@ -213,6 +218,7 @@ impl RequestMachine {
             placing: Placing::default(),
             running: None,
             standby: None,
+            left: None,
             latest: None,
             preparations: 0,
             failures: Failures::default(),
@@ -251,7 +257,7 @@ impl RequestMachine {
             return None;
         }
         let silence = self.running.as_ref().map(|r| r.patience.deadline(&self.limits).0);
-        [silence, self.standby_timeout(), self.placing.timeout()].into_iter().flatten().min()
+        [silence, self.standby_timeout(), self.left_timeout(), self.placing.timeout()].into_iter().flatten().min()
     }
 
     /// Whether the last output has been given (or waits in [`Self::poll_output`]).
@@ -279,6 +285,26 @@ impl RequestMachine {
         self.standby.as_ref().map(|standby| standby.report(&self.log))
     }
 
+    /// The latest plan that was heard for a live assignment: what is to be followed must be later.
+    pub fn latest_heard(&self) -> Option<Generation> {
+        self.latest
+    }
+
+    /// Whether it only waits at its worker, as far as that has said.
+    pub fn is_queued(&self) -> bool {
+        self.running.as_ref().is_some_and(|running| running.patience.is_waiting())
+    }
+
+    /// Tokens of the prompt: counted by a worker, or estimated.
+    pub fn prompt_tokens(&self) -> u32 {
+        self.counted_prompt_tokens()
+    }
+
+    /// Peers that may not take it now: those that failed it.
+    pub fn failed_by(&self, now: Now) -> Vec<PeerId> {
+        self.failures.excluded(now, &self.limits, false)
+    }
+
     /// Every assignment so far, in order: at most [`Limits::assignments_max`].
     pub fn story(&self) -> &[Assignment] {
         &self.story
@@ -291,6 +317,7 @@ impl RequestMachine {
     /// Says the last thing.
     pub(super) fn conclude(&mut self, last: Option<Output>) {
         self.drop_standby(Dropped::RequestEnded);
+        self.let_go();
         self.outputs.extend(last);
         self.over = true;
         self.running = None;
@@ -304,7 +331,7 @@ impl RequestMachine {
 
     /// One timer at a time: where another is due too, `poll_timeout` says so.
     fn handle_tick(&mut self, now: Now) {
-        if !self.check_standby(now) && !self.check_silence(now) {
+        if !self.check_left(now) && !self.check_standby(now) && !self.check_silence(now) {
             self.check_placing(now);
         }
     }

@@ -28,6 +28,10 @@
 //! The source lost at any step: the destination takes over at once with what it has. The destination lost: nothing has
 //! happened. The destination silent after it took over: a lost worker like any other.
 //!
+//! A worker that says goodbye with a notice is left its stream until the notice ends or the next worker has said a token:
+//! until then that one may pull the KV cache from it. A request that only waits can be placed elsewhere by a plan
+//! (`Replace`); one that has begun is moved, or left alone.
+//!
 //! Deliberately absent: whether a move is worth it (the coordinator's), how a context travels (the shell's), text of any
 //! kind but what workers send (the pieces are a pure function of the ids, so those of a second worker join exactly).
 
@@ -35,12 +39,13 @@ mod committing;
 mod deadline;
 mod error;
 mod failures;
+mod leaving;
 mod limits;
 mod log;
 mod machine;
 mod placing;
 mod preparing;
-mod proposal;
+mod replacing;
 mod running;
 mod spec;
 mod standby;
@@ -48,12 +53,10 @@ mod story;
 #[cfg(test)]
 mod tests;
 
-pub use crate::generation::Generation;
 pub use error::{PeerReason, RequestError, RequestErrorKind, Why};
 pub use limits::Limits;
 pub use log::{NotNext, TokenLog};
 pub use machine::{Input, Output, RequestMachine};
-pub use proposal::{Proposal, Refusal, Step, Way};
 pub use spec::RequestSpec;
 pub use standby::{Dropped, Preparation, StandbyNews, StandbyReport, StandbyStage};
 pub use story::{Assignment, Ending, Fault, LossReason, Silence};

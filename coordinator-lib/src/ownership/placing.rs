@@ -96,7 +96,7 @@ impl RequestMachine {
     }
 
     /// Counted by a worker, or estimated.
-    fn prompt_tokens(&self) -> u32 {
+    pub(super) fn counted_prompt_tokens(&self) -> u32 {
         match (self.log.prompt(), self.failures.too_long) {
             (Some(_), _) => self.log.prompt_tokens(),
             (None, Some(counted)) => counted.prompt_tokens,
@@ -107,7 +107,7 @@ impl RequestMachine {
     /// What peers must have room for.
     fn asked_prompt_tokens(&self) -> u32 {
         let divisor = if self.is_guessed() && self.placing.doubtful { GUESS_OVER_LEAST } else { 1 };
-        self.prompt_tokens() / divisor
+        self.counted_prompt_tokens() / divisor
     }
 
     /// Whether no worker has counted the prompt.
@@ -236,7 +236,7 @@ impl RequestMachine {
             let named =
                 terms.iter().filter_map(|t| context_of(t.unfit?)).chain(counted.map(|seen| seen.context_tokens));
             let context_tokens = named.max().unwrap_or(0);
-            RequestErrorKind::PromptTooLong { prompt_tokens: self.prompt_tokens(), context_tokens }
+            RequestErrorKind::PromptTooLong { prompt_tokens: self.counted_prompt_tokens(), context_tokens }
         } else {
             RequestErrorKind::NoPeer
         }

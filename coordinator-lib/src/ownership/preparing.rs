@@ -1,81 +1,78 @@
-//! Proposals, and a destination on its way: prepare, hold, pause, release. The source goes on all the while.
+//! Plans, and a destination on its way: prepare, hold, pause, release. The source goes on all the while.
 
-use idlewild_protocol::PeerId;
+use idlewild_protocol::{Epoch, Generation, JobStart, PeerId, Plan, PlanRefusal, PlanStep, Pull, Way};
 
 use super::standby::Standby;
 use crate::Now;
-use crate::ownership::{
-    Dropped, Output, Preparation, Proposal, Refusal, RequestMachine, StandbyNews, StandbyStage, Step, Way,
-};
+use crate::ownership::{Dropped, Output, Preparation, RequestMachine, StandbyNews, StandbyStage};
 
 impl RequestMachine {
-    /// Follows the proposal or says why not. One that is refused changes nothing.
-    pub(super) fn handle_proposed(&mut self, now: Now, proposal: Proposal) {
-        let generation = proposal.generation;
-        if let Err(why) = self.may_follow(&proposal).and_then(|()| self.follow(now, proposal)) {
+    /// Follows the plan or says why not. One that is refused changes nothing.
+    pub(super) fn handle_proposed(&mut self, now: Now, plan: Plan) {
+        let generation = plan.generation;
+        if let Err(why) = self.may_follow(&plan).and_then(|()| self.follow(now, plan)) {
             self.say(Output::Refused { generation, why });
         }
     }
 
     /// Whether it was made for what is, and is later than all that was.
-    fn may_follow(&mut self, proposal: &Proposal) -> Result<(), Refusal> {
+    fn may_follow(&mut self, plan: &Plan) -> Result<(), PlanRefusal> {
         let live = self.live().map(|(epoch, _)| epoch);
-        if let Some(stale) = proposal.generation.staleness(proposal.epoch, live, self.latest) {
-            return Err(stale.into());
-        }
-        self.latest = Some(proposal.generation);
+        check_fresh(plan.generation, plan.epoch, live, self.latest)?;
+        self.latest = Some(plan.generation);
         Ok(())
     }
 
-    fn follow(&mut self, now: Now, proposal: Proposal) -> Result<(), Refusal> {
-        match proposal.step {
-            Step::Prepare { destination, way } => self.prepare(now, destination, way, proposal),
-            Step::Hold { destination } => self.keep(now, destination, StandbyStage::Holding),
-            Step::Pause { destination } => self.keep(now, destination, StandbyStage::Paused),
-            Step::Commit { destination } => self.commit(now, destination, proposal),
-            Step::Abort { destination } => self.abort(now, destination),
-            Step::Release { destination } => {
+    fn follow(&mut self, now: Now, plan: Plan) -> Result<(), PlanRefusal> {
+        match plan.step {
+            PlanStep::Prepare { destination, way } => self.prepare(now, destination, way, plan),
+            PlanStep::Hold { destination } => self.keep(now, destination, StandbyStage::Holding),
+            PlanStep::Pause { destination } => self.keep(now, destination, StandbyStage::Paused),
+            PlanStep::Commit { destination, .. } => self.commit(now, destination, plan),
+            PlanStep::Abort { destination } => self.abort(now, destination),
+            PlanStep::Release { destination } => {
                 self.standby_at(destination)?;
                 self.lose_standby(now, Dropped::Released);
                 Ok(())
             }
+            PlanStep::Replace { worker, fallback } => self.place_elsewhere(now, worker, fallback, &plan),
         }
     }
 
     /// The destination, if it is `peer`.
-    pub(super) fn standby_at(&mut self, peer: PeerId) -> Result<&mut Standby, Refusal> {
-        self.standby.as_mut().filter(|standby| standby.destination == peer).ok_or(Refusal::PreparesNothing)
+    pub(super) fn standby_at(&mut self, peer: PeerId) -> Result<&mut Standby, PlanRefusal> {
+        self.standby.as_mut().filter(|standby| standby.destination == peer).ok_or(PlanRefusal::PreparesNothing)
     }
 
-    fn prepare(&mut self, now: Now, destination: PeerId, way: Way, proposal: Proposal) -> Result<(), Refusal> {
-        let Some(source) = self.source() else { return Err(Refusal::SourceLeaving) };
+    fn prepare(&mut self, now: Now, destination: PeerId, way: Way, plan: Plan) -> Result<(), PlanRefusal> {
+        let Some(source) = self.source() else { return Err(PlanRefusal::SourceLeaving) };
         if self.log.prompt().is_none() {
-            return Err(Refusal::NotAccepted);
+            return Err(PlanRefusal::NotAccepted);
         }
         if source == destination || self.failures.is_lasting(destination) {
-            return Err(Refusal::RuledOut);
+            return Err(PlanRefusal::RuledOut);
         }
         if self.standby_at(destination).is_ok() {
-            return Err(Refusal::PreparesAlready);
+            return Err(PlanRefusal::PreparesAlready);
         }
         if self.preparations >= self.limits.preparations_max {
-            return Err(Refusal::TooOften);
+            return Err(PlanRefusal::TooOften);
         }
         self.lose_standby(now, Dropped::Released);
         self.preparations += 1;
         let preparation = Preparation(self.preparations);
-        self.standby = Some(Standby::new(now, preparation, destination, self.log.next_index(), proposal));
-        let context = Box::new(self.spec.context(&self.log));
-        let pull_from = (way == Way::Pull).then_some(source);
-        self.say(Output::Prepare { destination, preparation, context, pull_from });
+        self.standby = Some(Standby::new(now, preparation, destination, way, self.log.next_index(), plan));
+        let pull = way.part().map(|part| Pull { holder: source, part });
+        let context = Box::new(JobStart { pull, ..self.spec.context(&self.log) });
+        self.say(Output::Prepare { destination, preparation, context });
         self.report_standby();
         Ok(())
     }
 
-    fn keep(&mut self, now: Now, destination: PeerId, stage: StandbyStage) -> Result<(), Refusal> {
+    fn keep(&mut self, now: Now, destination: PeerId, stage: StandbyStage) -> Result<(), PlanRefusal> {
         let standby = self.standby_at(destination)?;
         if standby.is_committing() {
-            return Err(Refusal::OtherStep);
+            return Err(PlanRefusal::OtherStep);
         }
         standby.stage = stage;
         standby.owe_from(now);
@@ -130,7 +127,7 @@ impl RequestMachine {
         match news {
             StandbyNews::Progress { .. } => {}
             StandbyNews::Failed(failure) => self.handle_failed(now, failure),
-            StandbyNews::Leaving(cause) => self.handle_leaving(now, cause),
+            StandbyNews::Leaving(cause) => self.handle_leaving(now, cause, 0),
             StandbyNews::Lost(why) => self.handle_lost(now, epoch, why),
         }
     }
@@ -183,4 +180,21 @@ impl RequestMachine {
         self.lose_standby(now, why);
         true
     }
+}
+
+/// Whether a plan of this generation, made for `epoch`, may be followed by a request whose live assignment is `live` and
+/// which has heard plans up to `heard`.
+fn check_fresh(
+    generation: Generation,
+    epoch: Epoch,
+    live: Option<Epoch>,
+    heard: Option<Generation>,
+) -> Result<(), PlanRefusal> {
+    if live != Some(epoch) {
+        return Err(PlanRefusal::OtherEpoch);
+    }
+    if heard.is_some_and(|heard| generation <= heard) {
+        return Err(PlanRefusal::Overtaken);
+    }
+    Ok(())
 }

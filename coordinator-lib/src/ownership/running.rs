@@ -1,8 +1,9 @@
 //! The live assignment: what its worker says, and how it ends.
 
-use idlewild_protocol::{DepartureCause, Epoch, FinishReason, JobEvent, JobFailure, PeerId, PlaceReply, TokenId};
+use idlewild_protocol::{Epoch, FinishReason, JobEvent, JobFailure, JobStart, PeerId, PlaceReply, TokenId};
 
 use super::deadline::{Patience, Stage};
+use super::leaving::Goodbye;
 use crate::Now;
 use crate::ownership::{
     Assignment, Dropped, Ending, Fault, LossReason, Output, Preparation, RequestError, RequestErrorKind, RequestMachine,
@@ -17,7 +18,7 @@ pub(super) struct Running {
     /// The worker has told the prompt's ids.
     accepted: bool,
     /// The worker has said goodbye; another is looked for while it goes on.
-    leaving: Option<DepartureCause>,
+    pub(super) leaving: Option<Goodbye>,
     /// Since when a worker had been looked for when it was found.
     searched_since: Now,
     /// It was a destination before.
@@ -30,7 +31,7 @@ impl RequestMachine {
         self.replace_leaving(now);
         self.drop_standby(Dropped::Released);
         let epoch = self.begin(now, worker, plan, None);
-        let start = Box::new(self.spec.start(epoch, &self.log));
+        let start = Box::new(JobStart { pull: self.pull_from_left(now), ..self.spec.start(epoch, &self.log) });
         self.say(Output::Start { worker, start });
     }
 
@@ -75,13 +76,6 @@ impl RequestMachine {
         u32::try_from(self.story.len()).unwrap_or(u32::MAX)
     }
 
-    /// Takes the live epoch from a worker that said goodbye.
-    fn replace_leaving(&mut self, now: Now) {
-        if let Some(cause) = self.running.as_ref().and_then(|r| r.leaving) {
-            self.stop_running(now, Ending::Left(cause));
-        }
-    }
-
     pub(super) fn handle_event(&mut self, now: Now, epoch: Epoch, event: JobEvent) {
         let is_live = self.running.as_ref().is_some_and(|r| r.epoch == epoch);
         if !is_live || event.epoch() != epoch {
@@ -95,7 +89,9 @@ impl RequestMachine {
             JobEvent::Token { index, id, text, .. } => self.handle_token(now, index, id, text),
             JobEvent::Finished { reason, text, .. } => self.handle_finished(now, reason, text),
             JobEvent::Failed { failure, .. } => self.handle_failed(now, failure),
-            JobEvent::Leaving { cause, .. } => self.handle_leaving(now, cause),
+            JobEvent::Leaving { cause, notice_ms, .. } => self.handle_leaving(now, cause, notice_ms),
+            // Of a preparation: what it is for a worker, its tokens say.
+            JobEvent::Held { .. } => {}
         }
     }
 
@@ -136,6 +132,7 @@ impl RequestMachine {
             self.give_up(now, Ending::Faulty(Fault::Gap));
         } else {
             self.sign_of_life(now, Stage::Decoding);
+            self.let_go();
             self.say(Output::Text { index, text });
             self.pass_on(now, index);
         }
@@ -173,21 +170,8 @@ impl RequestMachine {
         }
     }
 
-    /// The destination takes over, if there is one. Else another worker is looked for at once; until one is found the
-    /// epoch stays live: tokens that still come are taken.
-    pub(super) fn handle_leaving(&mut self, now: Now, cause: DepartureCause) {
-        let Some(running) = &mut self.running else { return };
-        if running.leaving.replace(cause).is_some() {
-            return;
-        }
-        if self.standby.is_some() && self.may_begin_again() {
-            self.leave_to_standby(now, Ending::Left(cause));
-        } else {
-            self.search(now);
-        }
-    }
-
     pub(super) fn handle_lost(&mut self, now: Now, epoch: Epoch, why: LossReason) {
+        self.forget_left(epoch);
         if self.running.as_ref().is_some_and(|r| r.epoch == epoch) {
             self.replace(now, Ending::Lost(why));
         }
@@ -248,12 +232,14 @@ impl RequestMachine {
         let Some(running) = self.running.take() else { return };
         // A worker that had said goodbye before it went did what it should.
         let how = match (how, running.leaving) {
-            (Ending::Lost(_) | Ending::Silent(_) | Ending::Failed(JobFailure::Leaving), Some(cause)) => {
-                Ending::Left(cause)
-            }
+            (
+                Ending::Lost(_) | Ending::Silent(_) | Ending::Failed(JobFailure::Leaving),
+                Some(Goodbye { cause, .. }),
+            ) => Ending::Left(cause),
             (how, _) => how,
         };
-        let is_failure = !matches!(how, Ending::Finished(_) | Ending::HandedOver | Ending::ClientGone);
+        let is_failure =
+            !matches!(how, Ending::Finished(_) | Ending::HandedOver | Ending::Requeued | Ending::ClientGone);
         if let Some(last) = self.story.last_mut() {
             last.ended = Some((now, how.clone()));
         }

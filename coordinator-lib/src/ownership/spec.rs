@@ -47,6 +47,7 @@ impl RequestSpec {
             sampling: self.sampling,
             max_tokens: self.max_tokens,
             stop: self.stop.clone(),
+            pull: None,
         }
     }
 }

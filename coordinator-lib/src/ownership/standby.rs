@@ -2,11 +2,11 @@
 
 use core::time::Duration;
 
-use idlewild_protocol::{DepartureCause, JobFailure, PeerId};
+use idlewild_protocol::{DepartureCause, JobFailure, PeerId, Plan, Way};
 
 use super::deadline::excused_wait;
 use crate::Now;
-use crate::ownership::{Limits, LossReason, Proposal, TokenLog};
+use crate::ownership::{Limits, LossReason, TokenLog};
 
 /// Names a preparation of a request: its stream, as an epoch names the stream of an assignment. Counted by the origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,6 +33,8 @@ pub enum StandbyStage {
 pub struct StandbyReport {
     /// Which peer.
     pub destination: PeerId,
+    /// How it gets the context.
+    pub way: Way,
     /// How far it is.
     pub stage: StandbyStage,
     /// Tokens of the context that it holds, by its own last word.
@@ -97,8 +99,9 @@ pub(super) struct Standby {
     /// Ids of the answer that were sent.
     pub(super) forwarded: u32,
     pub(super) held_tokens: u32,
-    /// Which it was proposed in, with the figures that decided.
-    pub(super) proposal: Proposal,
+    way: Way,
+    /// The plan of its latest step, with the figures that decided.
+    pub(super) plan: Plan,
     began: Now,
     last_sign: Now,
     /// Wait before its first sign of life that the proposal named (a model to load).
@@ -112,10 +115,12 @@ impl Standby {
         now: Now,
         preparation: Preparation,
         destination: PeerId,
+        way: Way,
         forwarded: u32,
-        proposal: Proposal,
+        plan: Plan,
     ) -> Self {
-        let excused = excused_wait(proposal.wait_s(destination));
+        let wait_s = plan.terms.of(destination).map_or(0.0, |weighed| weighed.terms.wait_s);
+        let excused = excused_wait(wait_s);
         Self {
             preparation,
             destination,
@@ -123,7 +128,8 @@ impl Standby {
             before_commit: StandbyStage::Preparing,
             forwarded,
             held_tokens: 0,
-            proposal,
+            way,
+            plan,
             began: now,
             last_sign: now,
             excused,
@@ -132,20 +138,20 @@ impl Standby {
     }
 
     pub(super) fn report(&self, log: &TokenLog) -> StandbyReport {
-        let Self { destination, stage, held_tokens, .. } = *self;
+        let Self { destination, way, stage, held_tokens, .. } = *self;
         let lag_tokens = log.context_tokens().saturating_sub(held_tokens);
-        StandbyReport { destination, stage, held_tokens, lag_tokens }
+        StandbyReport { destination, way, stage, held_tokens, lag_tokens }
     }
 
     pub(super) fn is_committing(&self) -> bool {
         matches!(self.stage, StandbyStage::Committing { .. })
     }
 
-    pub(super) fn commit(&mut self, stop_after: u32, stop_by: Now, proposal: Proposal) {
+    pub(super) fn commit(&mut self, stop_after: u32, stop_by: Now, plan: Plan) {
         self.before_commit = self.stage;
         self.stage = StandbyStage::Committing { stop_after };
         self.stop_by = Some(stop_by);
-        self.proposal = proposal;
+        self.plan = plan;
     }
 
     pub(super) fn abort(&mut self) {

@@ -13,7 +13,7 @@ pub struct Assignment {
     /// Who ran it.
     pub worker: PeerId,
     /// The placement that chose it, with the terms of the chosen and the rejected. Of a worker that was prepared: what
-    /// the proposal says, as an answer to attempt 0.
+    /// the plan says, as an answer to attempt 0.
     pub plan: PlaceReply,
     /// Index of the first token it was asked for.
     pub from_index: u32,
@@ -47,6 +47,9 @@ pub enum Ending {
     /// It was told to stop, and a destination that was prepared went on.
     #[error("handed over as planned")]
     HandedOver,
+    /// It only waited there, and was placed elsewhere.
+    #[error("placed elsewhere while it waited")]
+    Requeued,
     /// The worker is gone.
     #[error(transparent)]
     Lost(LossReason),

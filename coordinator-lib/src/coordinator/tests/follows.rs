@@ -1,27 +1,27 @@
 //! What a leader believes of requests, and what it does not; who leads.
 
-use idlewild_protocol::{Epoch, RequestId, Term};
+use idlewild_protocol::{Epoch, RequestId, RequestReport, Term};
 
 use super::fleet::{ms, peer, view_of};
 use super::leading::{FIRST_ROUND, leader, origin, outputs, plans, report, running_on, staying, tell};
 use crate::Now;
 use crate::coordinator::{
-    Coordinator, Input, Output, REPORT_LIFETIME, REQUESTS_MAX, REQUESTS_PER_ORIGIN_MAX, Report, ReportFault,
+    Coordinator, Input, Output, REPORT_LIFETIME, REQUESTS_MAX, REQUESTS_PER_ORIGIN_MAX, ReportFault,
 };
 
 #[test]
 fn a_report_that_is_not_later_changes_nothing() {
     let view = view_of(&[staying(1, 1e6)]);
     let mut leader = leader();
-    let known = Report { epoch: Epoch(5), sequence: 9, ..report(1, running_on(1)) };
+    let known = RequestReport { epoch: Epoch(5), sequence: 9, ..report(1, running_on(1)) };
     tell(&mut leader, ms(0), &view, known.clone());
     let before = leader.clone();
     for (epoch, sequence) in [(4, 9), (4, 100), (5, 8), (5, 9), (0, 0)] {
-        let late = Report { epoch: Epoch(epoch), sequence, done_tokens: 1, ..report(1, running_on(2)) };
+        let late = RequestReport { epoch: Epoch(epoch), sequence, done_tokens: 1, ..report(1, running_on(2)) };
         tell(&mut leader, ms(500), &view, late);
         assert_eq!(leader, before, "{epoch} {sequence}");
     }
-    tell(&mut leader, ms(500), &view, Report { epoch: Epoch(6), sequence: 0, ..known });
+    tell(&mut leader, ms(500), &view, RequestReport { epoch: Epoch(6), sequence: 0, ..known });
     assert_ne!(leader, before);
 }
 
@@ -31,7 +31,7 @@ fn nobody_reports_or_ends_anothers_request() {
     let mut leader = leader();
     tell(&mut leader, ms(0), &view, report(1, running_on(1)));
     let before = leader.clone();
-    let forged = Report { sequence: 2, ..report(1, running_on(2)) };
+    let forged = RequestReport { sequence: 2, ..report(1, running_on(2)) };
     leader.handle(ms(0), &view, Input::Report { origin: peer(9), report: forged });
     assert_eq!(outputs(&mut leader), [Output::PeerFault { peer: peer(9), fault: ReportFault::OfAnother }]);
     leader.handle(ms(0), &view, Input::Ended { origin: peer(9), request: report(1, running_on(1)).request });
@@ -40,10 +40,10 @@ fn nobody_reports_or_ends_anothers_request() {
     assert_eq!(leader.followed(), 0);
 }
 
-fn numbered(n: usize) -> Report {
+fn numbered(n: usize) -> RequestReport {
     let mut id = [0; 16];
     id[..8].copy_from_slice(&n.to_be_bytes());
-    Report { request: RequestId(id), ..report(1, running_on(1)) }
+    RequestReport { request: RequestId(id), ..report(1, running_on(1)) }
 }
 
 #[test]

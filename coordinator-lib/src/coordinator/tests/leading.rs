@@ -2,11 +2,13 @@
 
 use core::time::Duration;
 
-use idlewild_protocol::{Digest, Epoch, PeerId, QuantisedSurvival, RequestId, Term};
+use idlewild_protocol::{
+    Digest, Epoch, PeerId, Plan, PlanStep, QuantisedSurvival, RequestId, RequestReport, RequestStage, Term,
+};
 
 use super::fleet::{MODEL, digest, model, ms, peer, request, view_of};
 use crate::Now;
-use crate::coordinator::{Action, Coordinator, CoordinatorConfig, Input, Output, Plan, Report, Stage};
+use crate::coordinator::{Coordinator, CoordinatorConfig, Input, Output};
 use crate::view::View;
 
 /// When a leader elected at 0 begins its first round.
@@ -40,8 +42,8 @@ pub(super) fn staying(n: u8, mean_s: f64) -> Digest {
 }
 
 /// Request `n`, with a context of 2000 tokens and as good as certainly 300 more to come.
-pub(super) fn report(n: u8, stage: Stage) -> Report {
-    Report {
+pub(super) fn report(n: u8, stage: RequestStage) -> RequestReport {
+    RequestReport {
         request: request(n).request,
         epoch: Epoch(1),
         sequence: 1,
@@ -49,15 +51,15 @@ pub(super) fn report(n: u8, stage: Stage) -> Report {
         stage,
         prompt_tokens: 1500,
         done_tokens: 500,
-        residual_tokens: [300.0; 5],
+        residual_tokens: [300; 5],
         hops: 0,
         standby: None,
         excluded: Vec::new(),
     }
 }
 
-pub(super) fn running_on(n: u8) -> Stage {
-    Stage::Running { worker: peer(n) }
+pub(super) fn running_on(n: u8) -> RequestStage {
+    RequestStage::Running { worker: peer(n) }
 }
 
 /// What comes out by now.
@@ -77,16 +79,16 @@ pub(super) fn plans(leader: &mut Coordinator) -> Vec<Plan> {
     outputs(leader).into_iter().map(plan).collect()
 }
 
-pub(super) fn actions(leader: &mut Coordinator) -> Vec<(RequestId, Action)> {
-    plans(leader).into_iter().map(|plan| (plan.request, plan.action)).collect()
+pub(super) fn actions(leader: &mut Coordinator) -> Vec<(RequestId, PlanStep)> {
+    plans(leader).into_iter().map(|plan| (plan.request, plan.step)).collect()
 }
 
-pub(super) fn tell(leader: &mut Coordinator, now: Now, view: &View, report: Report) {
+pub(super) fn tell(leader: &mut Coordinator, now: Now, view: &View, report: RequestReport) {
     leader.handle(now, view, Input::Report { origin: origin(), report });
 }
 
 /// Reports at 0, then a tick at the first round.
-pub(super) fn first_round(leader: &mut Coordinator, view: &View, reports: &[Report]) {
+pub(super) fn first_round(leader: &mut Coordinator, view: &View, reports: &[RequestReport]) {
     for report in reports {
         tell(leader, ms(0), view, report.clone());
     }

@@ -4,8 +4,9 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use idlewild_protocol::{
-    BootId, ControlMessage, DepartureCause, Digest, Epoch, Message, ModelLoad, PeerId, PeerState, PlaceOutcome,
-    PlaceRequest, QuantisedSurvival, RequestId, Term,
+    BootId, ControlMessage, DepartureCause, Digest, Epoch, Generation, Message, ModelLoad, PeerId, PeerState,
+    PlaceOutcome, PlaceRequest, Plan, PlanRefusal, PlanRefused, PlanStep, QuantisedSurvival, RequestId, RequestReport,
+    RequestStage, Standby, StandbyState, Term,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -14,9 +15,7 @@ use proptest::test_runner::TestRunner;
 
 use super::fleet::{MODEL, digest, model, peer, request};
 use crate::Now;
-use crate::coordinator::{
-    Action, Coordinator, CoordinatorConfig, Generation, Input, Output, Plan, Report, Stage, Standby, StandbyState,
-};
+use crate::coordinator::{Coordinator, CoordinatorConfig, Input, Output};
 use crate::cost::Way;
 use crate::policy::{HazardAwarePolicy, MigrationModel};
 use crate::view::View;
@@ -93,16 +92,21 @@ fn any_digest() -> impl Strategy<Value = Digest> {
     )
 }
 
-fn any_stage() -> impl Strategy<Value = Stage> {
+fn any_stage() -> impl Strategy<Value = RequestStage> {
     prop_oneof![
-        5 => (1..=PEERS).prop_map(|n| Stage::Running { worker: peer(n) }),
-        1 => (1..=PEERS, any::<u32>()).prop_map(|(n, wait_ms)| Stage::Queued { worker: peer(n), wait_ms }),
-        1 => Just(Stage::Orphaned),
+        5 => (1..=PEERS).prop_map(|n| RequestStage::Running { worker: peer(n) }),
+        1 => (1..=PEERS, any::<u32>()).prop_map(|(n, wait_ms)| RequestStage::Queued { worker: peer(n), wait_ms }),
+        1 => Just(RequestStage::Orphaned),
     ]
 }
 
 fn any_standby() -> impl Strategy<Value = Option<Standby>> {
-    let state = prop_oneof![Just(StandbyState::Preparing), Just(StandbyState::Holding), Just(StandbyState::Paused)];
+    let state = prop_oneof![
+        Just(StandbyState::Preparing),
+        Just(StandbyState::Holding),
+        Just(StandbyState::Paused),
+        Just(StandbyState::Committing)
+    ];
     let way = prop_oneof![Just(Way::Ids), Just(Way::PreCopy), Just(Way::Hybrid), Just(Way::StoppedSplit)];
     let lag = prop_oneof![4 => 0_u32..20, 1 => any::<u32>()];
     proptest::option::of((1..=PEERS, way, state, lag).prop_map(|(n, way, state, lag_tokens)| Standby {
@@ -113,14 +117,14 @@ fn any_standby() -> impl Strategy<Value = Option<Standby>> {
     }))
 }
 
-fn any_report() -> impl Strategy<Value = Report> {
+fn any_report() -> impl Strategy<Value = RequestReport> {
     let tokens = prop_oneof![6 => (0_u32..5000, 0_u32..2000), 1 => (any::<u32>(), any::<u32>())];
-    let residual = prop_oneof![6 => (0.0_f64..2000.0).prop_map(|most| [0.1, 0.3, 0.5, 0.7, 1.0].map(|part| part * most)),
-        1 => any::<[f64; 5]>()];
+    let residual = prop_oneof![6 => (0_u32..2000).prop_map(|most| [1, 3, 5, 7, 10].map(|part| part * most / 10)),
+        1 => any::<[u32; 5]>()];
     let version = (0_u32..5, 0_u64..20);
     let rest = (vec((1..=PEERS).prop_map(peer), 0..4), 0_u32..5);
     (0..REQUESTS, version, any_stage(), tokens, residual, any_standby(), rest).prop_map(
-        |(n, (epoch, sequence), stage, tokens, residual_tokens, standby, (excluded, hops))| Report {
+        |(n, (epoch, sequence), stage, tokens, residual_tokens, standby, (excluded, hops))| RequestReport {
             request: RequestId([n; 16]),
             epoch: Epoch(epoch),
             sequence,
@@ -134,6 +138,19 @@ fn any_report() -> impl Strategy<Value = Report> {
             excluded,
         },
     )
+}
+
+/// Of a plan that was made, mostly.
+fn any_refusal() -> impl Strategy<Value = PlanRefused> {
+    let why = prop_oneof![Just(PlanRefusal::Overtaken), Just(PlanRefusal::OtherEpoch), Just(PlanRefusal::TooOften)];
+    let heard = prop_oneof![4 => Just(None), 1 => (0_u64..4, any::<u64>()).prop_map(Some)];
+    let generation = |(term, number)| Generation { term: Term(term), number };
+    (0..REQUESTS, (0_u64..4, 0_u64..6), why, heard).prop_map(move |(n, plan, why, heard)| PlanRefused {
+        request: RequestId([n; 16]),
+        generation: generation(plan),
+        why,
+        heard: heard.map(generation),
+    })
 }
 
 fn any_input() -> impl Strategy<Value = Input> {
@@ -154,6 +171,7 @@ fn any_input() -> impl Strategy<Value = Input> {
         4 => (1..=PEERS).prop_map(|n| Input::PeerChanged { peer: peer(n) }),
         3 => place,
         2 => notice,
+        2 => (origin(), any_refusal()).prop_map(|(origin, refused)| Input::Refused { origin, refused }),
         1 => (origin(), 0..REQUESTS).prop_map(|(origin, n)| Input::Ended { origin, request: RequestId([n; 16]) }),
         1 => (0_u64..4).prop_map(|term| Input::Leading { term: Term(term) }),
         1 => (0_u64..4).prop_map(|term| Input::Following { term: Term(term) }),
@@ -176,7 +194,7 @@ struct World {
     view: View,
     now: Now,
     coordinator: Coordinator,
-    latest: BTreeMap<RequestId, Report>,
+    latest: BTreeMap<RequestId, RequestReport>,
     last: Option<Generation>,
 }
 
@@ -240,18 +258,20 @@ impl World {
     }
 
     fn check_plan(&mut self, plan: &Plan) {
+        let bytes = ControlMessage::Plan(Box::new(plan.clone())).to_bytes();
+        assert!(bytes.is_ok_and(|bytes| bytes.len() <= 2048), "{plan:?}");
         assert!(self.last.is_none_or(|last| plan.generation > last), "{plan:?} after {:?}", self.last);
         self.last = Some(plan.generation);
         assert_eq!(self.coordinator.leads(), Some(plan.generation.term), "only a leader plans");
         let report = &self.latest[&plan.request];
         assert_eq!(plan.epoch, report.epoch);
-        if let Some(destination) = plan.action.destination() {
+        if let Some(destination) = plan.step.taker() {
             self.assert_serves(destination);
             assert!(!report.excluded.contains(&destination), "{plan:?} for {report:?}");
             assert_ne!(report.worker(), Some(destination), "where it is already");
         }
-        if let Action::Hold { destination } | Action::Pause { destination } | Action::Release { destination } =
-            plan.action
+        if let PlanStep::Hold { destination } | PlanStep::Pause { destination } | PlanStep::Release { destination } =
+            plan.step
         {
             assert_eq!(report.standby.map(|standby| standby.peer), Some(destination));
         }
@@ -299,14 +319,15 @@ proptest! {
 }
 
 /// The kind of a plan, by name.
-fn kind(action: &Action) -> &'static str {
+fn kind(action: &PlanStep) -> &'static str {
     match action {
-        Action::Prepare { .. } => "prepare",
-        Action::Hold { .. } => "hold",
-        Action::Pause { .. } => "pause",
-        Action::Release { .. } => "release",
-        Action::Commit { .. } => "commit",
-        Action::Replace { .. } => "replace",
+        PlanStep::Prepare { .. } => "prepare",
+        PlanStep::Hold { .. } => "hold",
+        PlanStep::Pause { .. } => "pause",
+        PlanStep::Release { .. } => "release",
+        PlanStep::Commit { .. } => "commit",
+        PlanStep::Replace { .. } => "replace",
+        PlanStep::Abort { .. } => "abort",
     }
 }
 
@@ -320,7 +341,7 @@ fn random_inputs_bring_about_every_kind_of_plan() {
         for step in steps.new_tree(&mut runner).unwrap().current() {
             for output in world.step(&step) {
                 if let Output::Propose { plan, .. } = output {
-                    *kinds.entry(kind(&plan.action)).or_insert(0) += 1;
+                    *kinds.entry(kind(&plan.step)).or_insert(0) += 1;
                 }
             }
         }

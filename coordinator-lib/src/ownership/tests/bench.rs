@@ -3,14 +3,14 @@
 use core::time::Duration;
 
 use idlewild_protocol::{
-    Epoch, FinishReason, JobEvent, JobFailure, JobInput, JobStart, ModelId, PeerId, PeerTerms, PlaceOutcome,
-    PlaceReply, PlaceRequest, RequestId, Sampling, Term, TokenId, Unfit,
+    Epoch, FinishReason, Generation, JobEvent, JobFailure, JobInput, JobStart, ModelId, PeerId, PeerTerms,
+    PlaceOutcome, PlaceReply, PlaceRequest, Plan, PlanReason, PlanRefusal, PlanStep, PlanTerms, RequestId, Sampling,
+    Term, TokenId, Unfit, Way,
 };
 
 use crate::Now;
 use crate::ownership::{
-    Generation, Input, Limits, LossReason, Output, Preparation, Proposal, Refusal, RequestError, RequestMachine,
-    RequestSpec, StandbyNews, Step, Way,
+    Input, Limits, LossReason, Output, Preparation, RequestError, RequestMachine, RequestSpec, StandbyNews,
 };
 
 pub(super) fn peer(n: u8) -> PeerId {
@@ -187,7 +187,7 @@ impl Bench {
     }
 
     /// A coordinator's proposal for `epoch`, later than any before.
-    pub(super) fn propose(&mut self, epoch: u32, step: Step) {
+    pub(super) fn propose(&mut self, epoch: u32, step: PlanStep) {
         self.proposals += 1;
         self.hear(Input::Proposed(proposal(1, self.proposals, epoch, step)));
     }
@@ -200,7 +200,7 @@ impl Bench {
 
     /// Lets peer `n` prepare and catch up.
     pub(super) fn prepared(&mut self, epoch: u32, n: u8) {
-        self.propose(epoch, Step::Prepare { destination: peer(n), way: Way::Ids });
+        self.propose(epoch, PlanStep::Prepare { destination: peer(n), way: Way::Ids });
         self.catch_up();
     }
 
@@ -211,12 +211,18 @@ impl Bench {
     }
 
     /// Why the latest proposal was refused, if it was; what else was said is taken.
-    pub(super) fn refusal(&mut self) -> Option<Refusal> {
+    pub(super) fn refusal(&mut self) -> Option<PlanRefusal> {
         let said = self.take();
         said.iter().rev().find_map(|o| if let Output::Refused { why, .. } = o { Some(*why) } else { None })
     }
 }
 
-pub(super) fn proposal(term: u64, number: u64, epoch: u32, step: Step) -> Proposal {
-    Proposal { generation: Generation { term: Term(term), number }, epoch: Epoch(epoch), step, terms: Vec::new() }
+pub(super) fn proposal(term: u64, number: u64, epoch: u32, step: PlanStep) -> Plan {
+    Plan {
+        generation: Generation { term: Term(term), number },
+        request: spec().request,
+        epoch: Epoch(epoch),
+        step,
+        terms: PlanTerms::unweighed(PlanReason::PreparationPays),
+    }
 }

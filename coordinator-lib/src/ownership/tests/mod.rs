@@ -3,6 +3,7 @@
 
 mod bench;
 mod deadlines;
+mod leaving;
 mod model;
 
 mod moves;

@@ -1,36 +1,40 @@
 //! Planned moves, step by step: what is said to whom, and what a request is when a move comes to nothing.
 
-use idlewild_protocol::{DepartureCause, Epoch, JobEvent, JobFailure, JobInput, PeerId, TokenId};
+use idlewild_protocol::{
+    DepartureCause, Epoch, JobEvent, JobFailure, JobInput, PeerId, PlanRefusal, PlanStep, Pull, PullPart, TokenId, Way,
+};
 
 use super::bench::{Bench, PROMPT, peer, proposal, token};
-use crate::ownership::{
-    Dropped, Ending, Input, LossReason, Output, Preparation, Refusal, StandbyNews, StandbyStage, Step, Way,
-};
+use crate::ownership::{Dropped, Ending, Input, LossReason, Output, Preparation, StandbyNews, StandbyStage};
 
 const SOURCE: (Epoch, u8) = (Epoch(1), 1);
 
-fn prepare(n: u8) -> Step {
-    Step::Prepare { destination: peer(n), way: Way::Ids }
+fn prepare(n: u8) -> PlanStep {
+    PlanStep::Prepare { destination: peer(n), way: Way::Ids }
 }
 
-fn hold(n: u8) -> Step {
-    Step::Hold { destination: peer(n) }
+fn hold(n: u8) -> PlanStep {
+    PlanStep::Hold { destination: peer(n) }
 }
 
-fn pause(n: u8) -> Step {
-    Step::Pause { destination: peer(n) }
+fn pause(n: u8) -> PlanStep {
+    PlanStep::Pause { destination: peer(n) }
 }
 
-fn commit(n: u8) -> Step {
-    Step::Commit { destination: peer(n) }
+fn commit(n: u8) -> PlanStep {
+    PlanStep::Commit { destination: peer(n), way: Way::Ids }
 }
 
-fn abort(n: u8) -> Step {
-    Step::Abort { destination: peer(n) }
+fn abort(n: u8) -> PlanStep {
+    PlanStep::Abort { destination: peer(n) }
 }
 
-fn release(n: u8) -> Step {
-    Step::Release { destination: peer(n) }
+fn release(n: u8) -> PlanStep {
+    PlanStep::Release { destination: peer(n) }
+}
+
+fn replace(n: u8) -> PlanStep {
+    PlanStep::Replace { worker: peer(n), fallback: None }
 }
 
 /// Two tokens are written, and peer 2 has all of it.
@@ -80,15 +84,32 @@ fn assert_where_it_was(bench: &mut Bench) {
 #[test]
 fn a_preparation_gets_the_context_so_far_and_every_token_after() {
     let mut bench = Bench::running(2);
-    bench.propose(1, Step::Prepare { destination: peer(2), way: Way::Pull });
+    bench.propose(1, prepare(2));
     let said = bench.take();
-    let Some(Output::Prepare { destination, context, pull_from, .. }) = said.first() else { panic!("{said:?}") };
-    assert_eq!((*destination, *pull_from), (peer(2), Some(peer(1))));
+    let Some(Output::Prepare { destination, context, .. }) = said.first() else { panic!("{said:?}") };
+    assert_eq!((*destination, context.epoch), (peer(2), Epoch(0)));
     assert_eq!(context.input, JobInput::Tokens { prompt: PROMPT.to_vec(), generated: ids(0..2) });
     bench.token(1, 2);
     bench.token(1, 3);
     assert!(bench.said.contains(&forward(2, ids(2..3))) && bench.said.contains(&forward(3, ids(3..4))));
     assert_where_it_was(&mut bench);
+}
+
+#[test]
+fn the_way_of_a_preparation_says_how_much_is_pulled_from_the_source() {
+    let ways = [
+        (Way::Ids, None),
+        (Way::PreCopy, Some(PullPart::Whole)),
+        (Way::Hybrid, Some(PullPart::Rest)),
+        (Way::StoppedSplit, Some(PullPart::Rest)),
+    ];
+    for (way, part) in ways {
+        let mut bench = Bench::running(2);
+        bench.propose(1, PlanStep::Prepare { destination: peer(2), way });
+        let Some(Output::Prepare { context, .. }) = bench.said.first() else { panic!("{:?}", bench.said) };
+        assert_eq!(context.pull, part.map(|part| Pull { holder: peer(1), part }), "{way:?}");
+        assert_eq!(bench.machine.standby().unwrap().way, way);
+    }
 }
 
 #[test]
@@ -277,24 +298,24 @@ fn a_proposal_is_followed_once_in_order_and_only_for_the_live_assignment() {
         bench.hear(Input::Proposed(proposal(term, number, epoch, step)));
         bench.refusal()
     };
-    assert_eq!(hear(5, 1, 2, prepare(2)), Some(Refusal::OtherEpoch));
+    assert_eq!(hear(5, 1, 2, prepare(2)), Some(PlanRefusal::OtherEpoch));
     assert_eq!(hear(1, 7, 1, prepare(2)), None);
-    assert_eq!(hear(1, 7, 1, prepare(2)), Some(Refusal::Overtaken));
-    assert_eq!(hear(1, 6, 1, release(2)), Some(Refusal::Overtaken));
+    assert_eq!(hear(1, 7, 1, prepare(2)), Some(PlanRefusal::Overtaken));
+    assert_eq!(hear(1, 6, 1, release(2)), Some(PlanRefusal::Overtaken));
     assert_eq!(hear(2, 1, 1, hold(2)), None);
-    assert_eq!(hear(1, 8, 1, release(2)), Some(Refusal::Overtaken), "the older coordinator's");
+    assert_eq!(hear(1, 8, 1, release(2)), Some(PlanRefusal::Overtaken), "the older coordinator's");
     bench.catch_up();
     bench.hear(Input::Proposed(proposal(2, 2, 1, commit(2))));
     bench.tokens(1, 2..6);
     bench.said.clear();
     bench.hear(Input::Proposed(proposal(2, 3, 1, release(2))));
-    assert_eq!(bench.refusal(), Some(Refusal::OtherEpoch), "made before the move");
+    assert_eq!(bench.refusal(), Some(PlanRefusal::OtherEpoch), "made before the move");
     assert_eq!(bench.machine.live(), Some((Epoch(2), peer(2))));
 }
 
 #[test]
 fn what_makes_no_sense_now_is_refused_and_changes_nothing() {
-    type Case = (fn() -> Bench, Step, Refusal);
+    type Case = (fn() -> Bench, PlanStep, PlanRefusal);
     let fresh = || {
         let mut bench = Bench::new();
         bench.place_on(1);
@@ -321,19 +342,29 @@ fn what_makes_no_sense_now_is_refused_and_changes_nothing() {
         (bench.machine.limits.assignments_max, bench.machine.limits.preparations_max) = (1, 1);
         bench
     };
-    let cases: [Case; 12] = [
-        (fresh, prepare(2), Refusal::NotAccepted),
-        (leaving, prepare(2), Refusal::SourceLeaving),
-        (with_standby, prepare(1), Refusal::RuledOut),
-        (with_standby, prepare(2), Refusal::PreparesAlready),
-        (with_standby, commit(3), Refusal::PreparesNothing),
-        (with_standby, abort(2), Refusal::OtherStep),
-        (committing, hold(2), Refusal::OtherStep),
-        (committing, commit(2), Refusal::OtherStep),
-        (far_behind, commit(2), Refusal::NotReady),
-        (nearly_done, commit(2), Refusal::NearlyDone),
-        (often_moved, commit(2), Refusal::TooOften),
-        (often_moved, prepare(3), Refusal::TooOften),
+    let often_placed = || {
+        let mut bench = Bench::new();
+        bench.place_on(1);
+        bench.machine.limits.assignments_max = 2;
+        bench
+    };
+    let cases: [Case; 16] = [
+        (fresh, prepare(2), PlanRefusal::NotAccepted),
+        (leaving, prepare(2), PlanRefusal::SourceLeaving),
+        (with_standby, prepare(1), PlanRefusal::RuledOut),
+        (with_standby, prepare(2), PlanRefusal::PreparesAlready),
+        (with_standby, commit(3), PlanRefusal::PreparesNothing),
+        (with_standby, replace(3), PlanRefusal::Begun),
+        (fresh, replace(1), PlanRefusal::RuledOut),
+        (leaving, replace(3), PlanRefusal::SourceLeaving),
+        (often_placed, replace(3), PlanRefusal::TooOften),
+        (with_standby, abort(2), PlanRefusal::OtherStep),
+        (committing, hold(2), PlanRefusal::OtherStep),
+        (committing, commit(2), PlanRefusal::OtherStep),
+        (far_behind, commit(2), PlanRefusal::NotReady),
+        (nearly_done, commit(2), PlanRefusal::NearlyDone),
+        (often_moved, commit(2), PlanRefusal::TooOften),
+        (often_moved, prepare(3), PlanRefusal::TooOften),
     ];
     for (bench, step, why) in cases {
         let mut bench = bench();

@@ -1,17 +1,18 @@
 //! Silence in a planned move: every step has its deadline.
 
 use super::bench::{Bench, ms, peer, terms};
-use crate::ownership::{Dropped, Ending, Input, Output, Preparation, Silence, StandbyNews, Step, Way};
+use crate::ownership::{Dropped, Ending, Input, Output, Preparation, Silence, StandbyNews};
+use idlewild_protocol::{MoveTerms, PeerTerms, PlanStep, Way};
 
 /// Two tokens are written, and peer 2 begins to prepare; the source says a token a second.
 fn preparing() -> Bench {
     let mut bench = Bench::running(2);
-    bench.propose(1, Step::Prepare { destination: peer(2), way: Way::Ids });
+    bench.propose(1, PlanStep::Prepare { destination: peer(2), way: Way::Ids });
     bench
 }
 
-fn commit() -> Step {
-    Step::Commit { destination: peer(2) }
+fn commit() -> PlanStep {
+    PlanStep::Commit { destination: peer(2), way: Way::Ids }
 }
 
 /// Lets the source go on for so many tokens.
@@ -56,11 +57,11 @@ fn a_destination_that_has_all_may_be_silent_and_one_that_is_paused_too() {
     bench.prepared(1, 2);
     bench.wait(ms(60_000));
     assert!(bench.machine.standby().is_some());
-    bench.propose(1, Step::Pause { destination: peer(2) });
+    bench.propose(1, PlanStep::Pause { destination: peer(2) });
     bench.token(1, 2);
     bench.wait(ms(60_000));
     assert!(bench.machine.standby().is_some());
-    bench.propose(1, Step::Hold { destination: peer(2) });
+    bench.propose(1, PlanStep::Hold { destination: peer(2) });
     bench.wait(ms(4999));
     assert!(bench.machine.standby().is_some(), "it owes a word since now");
     bench.wait(ms(1));
@@ -72,7 +73,7 @@ fn signs_of_life_are_not_enough_for_ever() {
     let mut bench = Bench::running(2);
     bench.machine.limits.token_silence = ms(10_000_000);
     bench.machine.limits.preparation = ms(8000);
-    bench.propose(1, Step::Prepare { destination: peer(2), way: Way::Ids });
+    bench.propose(1, PlanStep::Prepare { destination: peer(2), way: Way::Ids });
     for held_tokens in 1..4 {
         bench.wait(ms(2500));
         bench.standby(StandbyNews::Progress { held_tokens });
@@ -85,9 +86,9 @@ fn signs_of_life_are_not_enough_for_ever() {
 fn a_wait_that_the_proposal_named_is_excused() {
     let mut bench = Bench::running(2);
     bench.machine.limits.token_silence = ms(10_000_000);
-    let mut proposal = super::bench::proposal(1, 1, 1, Step::Prepare { destination: peer(2), way: Way::Ids });
-    proposal.terms = vec![terms(2, None)];
-    proposal.terms[0].wait_s = 10.0;
+    let mut proposal = super::bench::proposal(1, 1, 1, PlanStep::Prepare { destination: peer(2), way: Way::Ids });
+    let slow = PeerTerms { wait_s: 10.0, ..terms(2, None) };
+    proposal.terms.weighed = vec![MoveTerms { terms: slow, veto: None, preparation: None, test: None }];
     bench.hear(Input::Proposed(proposal));
     bench.wait(ms(24_900));
     assert!(bench.machine.standby().is_some());
@@ -137,7 +138,7 @@ fn a_source_that_may_go_on_after_all_gets_its_whole_patience() {
     bench.machine.limits.stop = ms(60_000);
     bench.propose(1, commit());
     bench.wait(ms(3000));
-    bench.propose(1, Step::Abort { destination: peer(2) });
+    bench.propose(1, PlanStep::Abort { destination: peer(2) });
     bench.wait(ms(3000));
     assert_eq!(bench.machine.live().unwrap().1, peer(1));
 }

@@ -2,11 +2,13 @@
 
 use core::time::Duration;
 
-use idlewild_protocol::{DepartureCause, Epoch, FinishReason, JobEvent, JobFailure, JobInput, PeerId, TokenId, Unfit};
+use idlewild_protocol::{
+    DepartureCause, Epoch, FinishReason, JobEvent, JobFailure, JobInput, PeerId, PlanStep, TokenId, Unfit, Way,
+};
 use proptest::prelude::*;
 
 use super::bench::{Bench, PROMPT, ms, peer, proposal, token};
-use crate::ownership::{Input, LossReason, Output, Preparation, StandbyNews, Step, Way};
+use crate::ownership::{Input, LossReason, Output, Preparation, StandbyNews};
 
 /// Something that a shell may say to the machine, sound or not.
 #[derive(Debug, Clone)]
@@ -55,7 +57,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
         1 => prop_oneof![Just(Unfit::Leaving), Just(Unfit::JustFailed), Just(Unfit::Unreachable)].prop_map(Act::Nowhere),
         20 => (near_live(), words()).prop_map(|(epoch, words)| Act::Event(epoch, words)),
         2 => near_live().prop_map(Act::Lost),
-        10 => (near_live(), 0_u64..60, 0_u8..6, 1_u8..6).prop_map(|(e, g, step, n)| Act::Propose(e, g, step, n)),
+        10 => (near_live(), 0_u64..60, 0_u8..7, 1_u8..6).prop_map(|(e, g, step, n)| Act::Propose(e, g, step, n)),
         6 => (near_live(), standby_news()).prop_map(|(preparation, news)| Act::Standby(preparation, news)),
     ];
     proptest::collection::vec(act, 1..120)
@@ -70,14 +72,15 @@ fn standby_news() -> impl Strategy<Value = StandbyNews> {
     ]
 }
 
-fn step(n: u8, destination: PeerId) -> Step {
+fn step(n: u8, destination: PeerId) -> PlanStep {
     match n {
-        0 => Step::Prepare { destination, way: Way::Ids },
-        1 => Step::Hold { destination },
-        2 => Step::Pause { destination },
-        3 => Step::Abort { destination },
-        4 => Step::Release { destination },
-        _ => Step::Commit { destination },
+        0 => PlanStep::Prepare { destination, way: Way::Ids },
+        1 => PlanStep::Hold { destination },
+        2 => PlanStep::Pause { destination },
+        3 => PlanStep::Abort { destination },
+        4 => PlanStep::Release { destination },
+        5 => PlanStep::Replace { worker: destination, fallback: None },
+        _ => PlanStep::Commit { destination, way: Way::Ids },
     }
 }
 

@@ -62,7 +62,7 @@ fn without_standby<K: Copy>(candidates: &[CandidateTerms<K>]) -> (Action<K>, Bec
 fn with_standby<K: Copy + PartialEq>(candidates: &[CandidateTerms<K>], standby: &Standby<K>) -> (Action<K>, Because) {
     let destination = standby.at;
     let terms = candidates.iter().find(|terms| terms.host == destination);
-    let useful = terms.filter(|terms| !terms.veto.is_some_and(super::Veto::is_final));
+    let useful = terms.filter(|terms| !terms.veto.is_some_and(super::veto::is_final));
     let Some((terms, commit)) = useful.and_then(|terms| Some((terms, terms.commit?))) else {
         return (Action::Release { destination }, Because::StandbyUseless);
     };

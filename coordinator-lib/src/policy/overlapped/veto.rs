@@ -1,35 +1,14 @@
 //! VETO: peers that are no destination, whatever they would save.
 
+pub use idlewild_protocol::Veto;
+
 use super::OverlapLimits;
 
-/// Why a peer is no destination for a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Veto {
-    /// There is no way to it.
-    NoPath,
-    /// Its rates were never measured.
-    NotMeasured,
-    /// Its KV memory is too short for what the request may come to.
-    NoRoom,
-    /// Neither prefill nor link keeps up with the source.
-    CannotKeepUp,
-    /// Others wait there.
-    Queued,
-    /// It has too little time left over.
-    TooBusy,
-    /// The request has made as many planned moves as it may.
-    HopsSpent,
-    /// The request will probably be done before it could be ready.
-    FinishesFirst,
-}
-
-impl Veto {
-    /// Whether it makes what was prepared useless, and not only not worth a move just now.
-    pub fn is_final(self) -> bool {
-        match self {
-            Self::NoPath | Self::NotMeasured | Self::NoRoom | Self::CannotKeepUp => true,
-            Self::Queued | Self::TooBusy | Self::HopsSpent | Self::FinishesFirst => false,
-        }
+/// Whether it makes what was prepared useless, and not only not worth a move just now.
+pub(super) fn is_final(veto: Veto) -> bool {
+    match veto {
+        Veto::NoPath | Veto::NotMeasured | Veto::NoRoom | Veto::CannotKeepUp => true,
+        Veto::Queued | Veto::TooBusy | Veto::HopsSpent | Veto::FinishesFirst => false,
     }
 }
 

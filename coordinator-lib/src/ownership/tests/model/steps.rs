@@ -1,12 +1,12 @@
 //! What may happen next, and what must hold.
 
-use idlewild_protocol::Epoch;
+use idlewild_protocol::{Epoch, PlanStep, Way};
 use stateright::{Model, Property};
 
 use super::super::bench::peer;
 use super::world::World;
 use super::{Bounds, Bug, Network, WORKERS, calm};
-use crate::ownership::{Ending, Input, LossReason, Preparation, Way};
+use crate::ownership::{Ending, Input, LossReason, Preparation};
 
 pub(super) const ONE_WRITER: &str = "one writer an index, and the live one";
 pub(super) const NO_FAULT: &str = "a sound worker is never at fault";
@@ -20,7 +20,7 @@ pub(super) enum Step {
     Stop(Epoch),
     Hear(Epoch, usize),
     Cut(Epoch),
-    Propose { number: u64, epoch: Epoch, step: crate::ownership::Step },
+    Propose { number: u64, epoch: Epoch, step: PlanStep },
     CatchUp,
     LoseStandby(Preparation),
     SpeakTooEarly,
@@ -65,7 +65,6 @@ impl Bounds {
 
     /// Fresh proposals while there are to be more, and the latest once more; for this assignment, and for the one before.
     fn proposals(&self, world: &World, steps: &mut Vec<Step>) {
-        use crate::ownership::Step as Planned;
         let Some((live, _)) = world.origin.live().filter(|_| self.proposals > 0) else { return };
         let made = world.proposals;
         let numbers = [made, made + 1].into_iter().filter(|number| (1..=self.proposals).contains(number));
@@ -73,12 +72,13 @@ impl Bounds {
             for epoch in [live, Epoch(live.0 - 1)] {
                 for destination in (1..=WORKERS).map(peer) {
                     let planned = [
-                        Planned::Prepare { destination, way: Way::Ids },
-                        Planned::Pause { destination },
-                        Planned::Hold { destination },
-                        Planned::Commit { destination },
-                        Planned::Abort { destination },
-                        Planned::Release { destination },
+                        PlanStep::Prepare { destination, way: Way::Ids },
+                        PlanStep::Pause { destination },
+                        PlanStep::Hold { destination },
+                        PlanStep::Commit { destination, way: Way::Ids },
+                        PlanStep::Abort { destination },
+                        PlanStep::Release { destination },
+                        PlanStep::Replace { worker: destination, fallback: None },
                     ];
                     steps.extend(planned.map(|step| Step::Propose { number, epoch, step }));
                 }

@@ -4,7 +4,7 @@ use core::hash::{Hash, Hasher};
 use std::collections::{BTreeMap, BTreeSet};
 
 use idlewild_protocol::{
-    Epoch, JobEvent, JobInput, JobStart, PeerId, PlaceOutcome, PlaceReply, RequestId, Term, TokenId,
+    Epoch, JobEvent, JobInput, JobStart, PeerId, PlaceOutcome, PlaceReply, PlanStep, RequestId, Term, TokenId,
 };
 
 use super::super::bench::{PROMPT, peer, proposal, spec};
@@ -12,7 +12,7 @@ use super::job::{Job, Prepared, event_of, token_of, writer_of, writers_of};
 use super::{Bounds, Bug, Network};
 use crate::Now;
 use crate::ownership::{
-    Dropped, Ending, Input, Limits, LossReason, Output, Preparation, RequestMachine, RequestSpec, StandbyNews, Step,
+    Dropped, Ending, Input, Limits, LossReason, Output, Preparation, RequestMachine, RequestSpec, StandbyNews,
 };
 
 /// Assignments of a machine that is not to give up.
@@ -225,7 +225,7 @@ impl World {
     }
 
     /// Proposes; a stale one must change nothing.
-    pub(super) fn propose(&mut self, number: u64, epoch: Epoch, step: Step, bounds: &Bounds) {
+    pub(super) fn propose(&mut self, number: u64, epoch: Epoch, step: PlanStep, bounds: &Bounds) {
         let is_stale = self.origin.live().is_none_or(|(live, _)| live != epoch) || number <= self.proposals;
         let before = self.origin.clone();
         self.proposals = self.proposals.max(if is_stale { 0 } else { number });

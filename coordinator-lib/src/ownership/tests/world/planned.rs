@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use core::time::Duration;
 
-use idlewild_protocol::{Epoch, JobInput, JobStart, PeerId, TokenId};
+use idlewild_protocol::{Epoch, JobInput, JobStart, PeerId, PlanStep, TokenId, Way};
 
 use super::super::bench::{PROMPT, ms, peer, proposal};
 use super::{ANSWER, Event, HOP, Mishap, PER_TOKEN, PREFILL, RESTART, World, undisturbed};
-use crate::ownership::{Ending, Input, LossReason, Output, Preparation, StandbyNews, Step, Way};
+use crate::ownership::{Ending, Input, LossReason, Output, Preparation, StandbyNews};
 
 /// Never chosen by placements, which take the first that are free.
 const DESTINATION: u8 = 7;
@@ -27,7 +27,7 @@ pub(super) struct Moves {
 /// What happens once the client has a token.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Act {
-    Propose(Step),
+    Propose(PlanStep),
     /// The destination dies, and that is noticed after a moment.
     Kill,
     /// The destination dies, and nobody notices.
@@ -121,11 +121,11 @@ impl World {
 }
 
 fn prepare() -> Act {
-    Act::Propose(Step::Prepare { destination: peer(DESTINATION), way: Way::Ids })
+    Act::Propose(PlanStep::Prepare { destination: peer(DESTINATION), way: Way::Ids })
 }
 
 fn commit() -> Act {
-    Act::Propose(Step::Commit { destination: peer(DESTINATION) })
+    Act::Propose(PlanStep::Commit { destination: peer(DESTINATION), way: Way::Ids })
 }
 
 /// The answer is whole and exact, and never paused for longer. Returns its endings, and the longest pause.
@@ -201,7 +201,7 @@ fn a_source_that_freezes_after_it_was_told_to_stop_is_waited_for_no_longer_than_
 fn a_move_that_is_withdrawn_at_any_moment_goes_unnoticed() {
     let destination = peer(DESTINATION);
     for at in tokens() {
-        for step in [Step::Abort { destination }, Step::Release { destination }] {
+        for step in [PlanStep::Abort { destination }, PlanStep::Release { destination }] {
             let plan = [(2, prepare()), (at, commit()), (at + 1, Act::Propose(step))];
             let (endings, _) = check(&plan, &[], HAND_OVER);
             assert_eq!(endings.len(), 1, "{step:?} after {at}");

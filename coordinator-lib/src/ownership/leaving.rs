@@ -1,0 +1,87 @@
+//! A worker that says goodbye: who goes on, and what its KV cache is still good for until its notice ends.
+
+use core::time::Duration;
+
+use idlewild_protocol::{DepartureCause, Epoch, PeerId, Pull, PullPart};
+
+use crate::Now;
+use crate::ownership::{Ending, Output, RequestMachine};
+
+/// A worker's last words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Goodbye {
+    pub(super) cause: DepartureCause,
+    /// When it is gone.
+    pub(super) until: Now,
+}
+
+/// A worker whose assignment is over and whose stream is left open: the next one may pull the KV cache from it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Left {
+    pub(super) worker: PeerId,
+    pub(super) epoch: Epoch,
+    until: Now,
+}
+
+impl RequestMachine {
+    /// The destination takes over, if there is one. Else another worker is looked for at once; until one is found the
+    /// epoch stays live: tokens that still come are taken.
+    pub(super) fn handle_leaving(&mut self, now: Now, cause: DepartureCause, notice_ms: u32) {
+        let goodbye = Goodbye { cause, until: now + Duration::from_millis(u64::from(notice_ms)) };
+        let Some(running) = &mut self.running else { return };
+        if running.leaving.replace(goodbye).is_some() {
+            return;
+        }
+        if self.standby.is_some() && self.may_begin_again() {
+            self.replace_leaving(now);
+            self.take_over(now);
+        } else {
+            self.search(now);
+        }
+    }
+
+    /// Takes the live epoch from a worker that said goodbye. Where its notice lasts it is not cancelled yet.
+    pub(super) fn replace_leaving(&mut self, now: Now) {
+        let Some(running) = &self.running else { return };
+        let Some(Goodbye { cause, until }) = running.leaving else { return };
+        let (worker, epoch) = (running.worker, running.epoch);
+        self.let_go();
+        if until > now && self.log.prompt().is_some() {
+            self.left = Some(Left { worker, epoch, until });
+            self.end_assignment(now, Ending::Left(cause));
+        } else {
+            self.stop_running(now, Ending::Left(cause));
+        }
+    }
+
+    /// Where the next worker can have the KV cache from, beside making it from the ids.
+    pub(super) fn pull_from_left(&self, now: Now) -> Option<Pull> {
+        let left = self.left.filter(|left| left.until > now)?;
+        Some(Pull { holder: left.worker, part: PullPart::Rest })
+    }
+
+    /// Closes the stream of the worker that left: the next one needs it no more, or it is gone.
+    pub(super) fn let_go(&mut self) {
+        if let Some(Left { worker, epoch, .. }) = self.left.take() {
+            self.say(Output::Cancel { worker, epoch });
+        }
+    }
+
+    /// The stream of `epoch` is no more: nothing is left to close.
+    pub(super) fn forget_left(&mut self, epoch: Epoch) {
+        self.left = self.left.filter(|left| left.epoch != epoch);
+    }
+
+    pub(super) fn left_timeout(&self) -> Option<Now> {
+        self.left.map(|left| left.until)
+    }
+
+    /// Lets go of a worker whose notice has ended; whether there was one.
+    pub(super) fn check_left(&mut self, now: Now) -> bool {
+        let is_over = self.left.is_some_and(|left| left.until <= now);
+        if is_over {
+            self.let_go();
+        }
+        is_over
+    }
+}
