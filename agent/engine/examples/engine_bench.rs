@@ -149,7 +149,12 @@ async fn answer(engine: &Engine, prompt: String, tokens: u32) -> Result<Answer, 
                 }
             }
             SequenceEvent::Failed(failure) => return Err(EngineError::Exited(failure.to_string())),
-            SequenceEvent::Prefilled { .. } | SequenceEvent::Finished { .. } => {}
+            SequenceEvent::Prefilled { .. }
+            | SequenceEvent::Finished { .. }
+            | SequenceEvent::Held { .. }
+            | SequenceEvent::ImportRefused { .. }
+            | SequenceEvent::ExtendRefused { .. }
+            | SequenceEvent::TakeOverRefused { .. } => {}
         }
     }
     Ok(answer)

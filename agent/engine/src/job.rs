@@ -4,6 +4,8 @@ use bincode::{Decode, Encode};
 use idlewild_protocol::{FinishReason, JobFailure, JobInput, ModelId, Sampling, TokenId};
 use tokio::sync::mpsc;
 
+use crate::SequenceHandle;
+
 /// One generation.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub struct EngineJob {
@@ -20,7 +22,10 @@ pub struct EngineJob {
 }
 
 /// What comes of a job, in this order: `Accepted`, any number of `Prefilled`, `Token`s with rising index, one `Finished`.
-/// `Failed` may come at any time and is the last.
+/// `Failed` may come at any time and is the last; so may what was refused, and is not.
+///
+/// Of a standby, until it takes over: `Held` as proof of life while it waits for a slot (`Prefilled` for the model to be
+/// loaded), `Accepted` when it has one, then `Held` whenever that has grown.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub enum SequenceEvent {
     /// It fits and has its place, perhaps in the queue.
@@ -52,8 +57,41 @@ pub enum SequenceEvent {
         /// Text that was held back in case it began a stop text, or an unfinished character.
         text: String,
     },
-    /// It cannot go on.
+    /// It cannot go on. A standby that made room for another job fails with `JobFailure::Busy`.
     Failed(JobFailure),
+    /// A standby holds so many of the ids that it was sent, prompt included. The last one of them counts as held, since
+    /// the first step after a take-over evaluates it anyway: so one that has caught up holds them all. Told once in 16
+    /// tokens or 100 ms as it grows, and at once when it has caught up.
+    Held {
+        /// Tokens; 0 while it waits for a slot.
+        tokens: u32,
+        /// Of those, the ones that were imported.
+        pulled_tokens: u32,
+    },
+    /// A chunk was not taken. Where the model refused it, the others that waited are dropped too, `expect` is withdrawn, and
+    /// the ids are evaluated instead.
+    ImportRefused {
+        /// Its first position.
+        from: u32,
+        /// One after its last.
+        to: u32,
+        /// Why.
+        why: String,
+    },
+    /// Ids were not taken, none of them.
+    ExtendRefused {
+        /// Of the first one.
+        from_index: u32,
+        /// Why.
+        why: String,
+    },
+    /// It is not the worker, since an id is missing.
+    TakeOverRefused {
+        /// What it was to draw first.
+        from_index: u32,
+        /// Ids of the answer that it knows.
+        known: u32,
+    },
 }
 
 impl SequenceEvent {
@@ -61,8 +99,50 @@ impl SequenceEvent {
     pub fn is_last(&self) -> bool {
         match self {
             Self::Finished { .. } | Self::Failed(_) => true,
-            Self::Accepted { .. } | Self::Prefilled { .. } | Self::Token { .. } => false,
+            Self::Accepted { .. }
+            | Self::Prefilled { .. }
+            | Self::Token { .. }
+            | Self::Held { .. }
+            | Self::ImportRefused { .. }
+            | Self::ExtendRefused { .. }
+            | Self::TakeOverRefused { .. } => false,
         }
+    }
+
+    /// Whether it only answers a command that should not have been given.
+    pub(crate) fn is_refusal(&self) -> bool {
+        match self {
+            Self::ImportRefused { .. } | Self::ExtendRefused { .. } | Self::TakeOverRefused { .. } => true,
+            Self::Accepted { .. }
+            | Self::Prefilled { .. }
+            | Self::Token { .. }
+            | Self::Held { .. }
+            | Self::Finished { .. }
+            | Self::Failed(_) => false,
+        }
+    }
+}
+
+/// What a sequence is there for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub(crate) enum Role {
+    /// It draws tokens.
+    Worker,
+    /// It gets ready to, and draws none.
+    Standby,
+}
+
+/// As what a sequence begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub(crate) struct Beginning {
+    pub(crate) role: Role,
+    /// Of a standby: the first position that it is not to evaluate, since chunks of it will come.
+    pub(crate) expect: Option<u32>,
+}
+
+impl From<Role> for Beginning {
+    fn from(role: Role) -> Self {
+        Self { role, expect: None }
     }
 }
 
@@ -73,7 +153,7 @@ pub(crate) struct SequenceId(pub(crate) u64);
 /// What comes of one job. Dropping it cancels the job within one step.
 #[derive(Debug)]
 pub struct EngineStream {
-    pub(crate) id: SequenceId,
+    pub(crate) handle: SequenceHandle,
     pub(crate) events: mpsc::Receiver<SequenceEvent>,
     /// A place in the queue of cancellations, kept from the start so that a drop never finds the queue full.
     pub(crate) cancel: Option<mpsc::OwnedPermit<SequenceId>>,
@@ -81,6 +161,11 @@ pub struct EngineStream {
 }
 
 impl EngineStream {
+    /// What the sequence can be told while another task waits for its events.
+    pub fn handle(&self) -> SequenceHandle {
+        self.handle.clone()
+    }
+
     /// The next event; none after the last one.
     pub async fn next(&mut self) -> Option<SequenceEvent> {
         if self.over {
@@ -97,7 +182,7 @@ impl Drop for EngineStream {
         if let Some(permit) = self.cancel.take()
             && !self.over
         {
-            permit.send(self.id);
+            permit.send(self.handle.id);
         }
     }
 }

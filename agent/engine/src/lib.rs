@@ -13,14 +13,20 @@
 //! the text of token n on the ids and stop texts only. So a sequence that goes on from ids ([`JobInput::Tokens`]) emits
 //! what the undisturbed one would have, as far as the arithmetic gives the same logits.
 //!
+//! So a sequence may move. [`Engine::prepare`] makes a standby, which holds what it is told, by ids or by chunks of another
+//! engine's KV cache, until it takes over; [`SequenceHandle`] stops the source after an index and takes its chunks.
+//! [`Engine::halt`] ends all computing in the middle of a step and leaves every context where it is, to be taken.
+//!
 //! Deliberately absent: sockets, peers, requests and their epochs (the worker knows them), model downloads.
 //!
 //! [`JobInput::Tokens`]: idlewild_protocol::JobInput::Tokens
 
+mod blob;
 mod child;
 mod config;
 mod cpu;
 mod error;
+mod handle;
 mod job;
 mod messages;
 mod parent;
@@ -30,6 +36,7 @@ pub use child::child_main;
 pub use config::{Backend, EngineConfig, FakeRates, MAX_SLOTS, ModelFile};
 pub use cpu::{MissingCpuFeature, check_cpu};
 pub use error::{EngineError, LoadFailure};
+pub use handle::{ExportError, KvChunk, SequenceError, SequenceHandle};
 pub use job::{EngineJob, EngineStream, SequenceEvent};
 pub use parent::Engine;
 pub use report::{EngineNotice, EnginePhase, EngineStats, LoadedModel};

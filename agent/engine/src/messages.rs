@@ -5,9 +5,11 @@
 use bincode::{Decode, Encode};
 use idlewild_protocol::Message;
 
+use crate::blob::{Blob, Parcel};
 use crate::config::Limits;
-use crate::job::SequenceId;
-use crate::{Backend, EngineJob, LoadFailure, LoadedModel, ModelFile, SequenceEvent};
+use crate::handle::SequenceCommand;
+use crate::job::{Beginning, SequenceId};
+use crate::{Backend, EngineJob, ExportError, LoadFailure, LoadedModel, ModelFile, SequenceEvent};
 
 /// What the child is told.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
@@ -18,10 +20,42 @@ pub(crate) enum EngineCommand {
     Load(ModelFile),
     /// Give the model's memory back. Sequences that exist are dropped without an event.
     Unload,
-    /// Run this.
-    Submit { id: SequenceId, job: EngineJob },
+    /// Run this, or get ready to.
+    Submit { id: SequenceId, job: EngineJob, beginning: Beginning },
     /// Drop that one, without an event.
     Cancel(SequenceId),
+    /// Of one sequence. Answered by `Obeyed`, whether it exists or not.
+    Sequence { id: SequenceId, command: SequenceCommand },
+    /// Stop all computing at once, or go on. Goes ahead of all other commands that wait.
+    Halt(bool),
+}
+
+impl Parcel for EngineCommand {
+    fn blob(&self) -> Option<&Blob> {
+        match self {
+            Self::Sequence { command: SequenceCommand::Import { bytes, .. }, .. } => Some(bytes),
+            Self::Configure { .. }
+            | Self::Load(_)
+            | Self::Unload
+            | Self::Submit { .. }
+            | Self::Cancel(_)
+            | Self::Sequence { .. }
+            | Self::Halt(_) => None,
+        }
+    }
+
+    fn blob_mut(&mut self) -> Option<&mut Blob> {
+        match self {
+            Self::Sequence { command: SequenceCommand::Import { bytes, .. }, .. } => Some(bytes),
+            Self::Configure { .. }
+            | Self::Load(_)
+            | Self::Unload
+            | Self::Submit { .. }
+            | Self::Cancel(_)
+            | Self::Sequence { .. }
+            | Self::Halt(_) => None,
+        }
+    }
 }
 
 impl Message for EngineCommand {
@@ -40,6 +74,20 @@ pub(crate) enum EngineEvent {
     Sequence { id: SequenceId, event: SequenceEvent },
     /// On every change of the counts, and once a second while it works.
     Stats(ChildStats),
+    /// One more `Sequence` command was obeyed, in their order.
+    Obeyed,
+    /// The answer to the export of this ticket.
+    Exported { ticket: u64, outcome: Result<Blob, ExportError> },
+}
+
+impl Parcel for EngineEvent {
+    fn blob(&self) -> Option<&Blob> {
+        if let Self::Exported { outcome: Ok(blob), .. } = self { Some(blob) } else { None }
+    }
+
+    fn blob_mut(&mut self) -> Option<&mut Blob> {
+        if let Self::Exported { outcome: Ok(blob), .. } = self { Some(blob) } else { None }
+    }
 }
 
 impl Message for EngineEvent {
@@ -52,6 +100,8 @@ impl Message for EngineEvent {
 pub(crate) struct ChildStats {
     pub(crate) running: u16,
     pub(crate) waiting: u16,
+    pub(crate) standbys: u16,
+    pub(crate) standby_tokens: u32,
     pub(crate) kv_tokens: u32,
     pub(crate) kv_free_tokens: u32,
     pub(crate) decode_tps: f32,
@@ -72,6 +122,7 @@ mod tests {
 
     use super::*;
     use crate::FakeRates;
+    use crate::job::Role;
 
     fn commands() -> Vec<EngineCommand> {
         let limits = Limits { threads: 2, slots: 4, context_tokens: 4096, kv_tokens: 16_384 };
@@ -81,13 +132,24 @@ mod tests {
         let model = ModelId([9; 32]);
         let job =
             EngineJob { model, input, sampling: Sampling::default(), max_tokens: 9, stop: vec!["\u{e9}".to_owned()] };
+        let of = |command| EngineCommand::Sequence { id, command };
         vec![
             EngineCommand::Configure { backend: Backend::Llama, limits },
             EngineCommand::Configure { backend: Backend::Fake(rates), limits },
             EngineCommand::Load(ModelFile { path: "/m/a.gguf".into(), id: model, verify: true, name: "a".to_owned() }),
             EngineCommand::Unload,
-            EngineCommand::Submit { id, job },
+            EngineCommand::Submit { id, job: job.clone(), beginning: Role::Worker.into() },
+            EngineCommand::Submit { id, job, beginning: Beginning { role: Role::Standby, expect: Some(7) } },
             EngineCommand::Cancel(id),
+            EngineCommand::Halt(true),
+            of(SequenceCommand::Extend { from_index: 3, ids: vec![TokenId(300); 2] }),
+            of(SequenceCommand::TakeOver { from_index: 3 }),
+            of(SequenceCommand::StopAfter { index: 3 }),
+            of(SequenceCommand::GoOn),
+            of(SequenceCommand::Expect { from: Some(8) }),
+            of(SequenceCommand::Pause(true)),
+            of(SequenceCommand::Import { from: 1, to: 2, bytes: Blob::default() }),
+            of(SequenceCommand::Export { ticket: 9, from: 1, to: 2 }),
         ]
     }
 
@@ -100,6 +162,13 @@ mod tests {
             of(SequenceEvent::Token { index: 0, id: TokenId(70_000), text: " a".to_owned() }),
             of(SequenceEvent::Finished { reason: FinishReason::Stop, text: String::new() }),
             of(SequenceEvent::Failed(JobFailure::PromptTooLong { prompt_tokens: 9, context_tokens: 8 })),
+            of(SequenceEvent::Held { tokens: 300, pulled_tokens: 8 }),
+            of(SequenceEvent::ImportRefused { from: 1, to: 2, why: "why".to_owned() }),
+            of(SequenceEvent::ExtendRefused { from_index: 1, why: "why".to_owned() }),
+            of(SequenceEvent::TakeOverRefused { from_index: 9, known: 8 }),
+            EngineEvent::Obeyed,
+            EngineEvent::Exported { ticket: 1, outcome: Ok(Blob::default()) },
+            EngineEvent::Exported { ticket: 1, outcome: Err(ExportError::Gone) },
             EngineEvent::Stats(ChildStats { running: 1, decode_tps: 1.5, ..ChildStats::default() }),
         ]
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bincode::{Decode, Encode};
-use idlewild_protocol::ModelId;
+use idlewild_protocol::{LayoutFingerprint, ModelId};
 use serde::{Deserialize, Serialize};
 
 /// Where the child is in its life.
@@ -44,6 +44,9 @@ pub struct LoadedModel {
     pub vocabulary: u32,
     /// Layers.
     pub layers: u32,
+    /// How its KV cache is laid out; none where contexts of it do not travel.
+    #[serde(skip)]
+    pub layout: Option<LayoutFingerprint>,
 }
 
 /// An engine at one moment. Changes are published at once, rates at most once a second.
@@ -55,16 +58,20 @@ pub struct EngineStats {
     pub phase: EnginePhase,
     /// The model in memory.
     pub model: Option<LoadedModel>,
-    /// Sequences that have a slot.
+    /// Sequences that have a slot and are no standbys.
     pub running: u16,
     /// Sequences that wait for a slot or for KV room.
     pub waiting: u16,
+    /// Standbys that have a slot. They make room for a job that finds none.
+    pub standbys: u16,
     /// Sequences that may run at once.
     pub slots: u16,
     /// Tokens that the KV cache holds.
     pub kv_tokens: u32,
     /// Of which no sequence has reserved.
     pub kv_free_tokens: u32,
+    /// Of which standbys have reserved: free for a job that needs them.
+    pub standby_tokens: u32,
     /// Tokens a second that one more sequence would decode, measured; 0 before a model is loaded.
     pub decode_tps: f32,
     /// Prompt tokens a second, measured; 0 before a model is loaded.

@@ -1,30 +1,38 @@
 //! Continuous batching: sequences come, wait for a slot and KV room, run together, and go.
 //!
 //! ```text
-//! submit -> prepare -> waiting --admit--> running --step--> finished, failed or cancelled
+//! begin -> prepare -> waiting --admit--> placed --copy, compute--> finished, failed or cancelled
+//!                                          ^ commands: ids, chunks, stop, go on, take over
 //! ```
 //!
-//! Nothing here touches pipes or threads: commands go in by method calls, events come out of [`Batcher::events`].
+//! A step first copies (at most one chunk, in or out), then computes (one batch). Nothing here touches pipes or
+//! threads: commands go in by method calls, events come out of [`Batcher::events`].
 //!
-//! Invariant: a slot holds tokens in the KV cache only while a running sequence has it. Invariant: the cells reserved by
-//! running sequences never exceed the cache, so no step runs out of cells.
+//! Invariant: a slot holds tokens in the KV cache only while a placed sequence has it. Invariant: the cells reserved by
+//! placed sequences never exceed the cache, so no step runs out of cells.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use idlewild_protocol::JobFailure;
+use idlewild_protocol::{JobFailure, JobInput};
 
+use super::admission::{self, Free, Turn};
+use super::exports::{Export, Exports};
+use super::halt::Halt;
+use super::load::Loaded;
 use super::model::{BATCH_TOKENS, Entry, Model};
-use super::plan;
+use super::plan::{self, Want};
 use super::prepare::prepare;
 use super::rates::Rates;
 use super::sampler::Scratch;
-use super::sequence::{Candidate, Sequence};
-use crate::job::SequenceId;
+use super::sequence::Sequence;
+use crate::handle::SequenceCommand;
+use crate::job::{Beginning, Role, SequenceId};
 use crate::messages::{ChildStats, EngineEvent};
-use crate::{EngineJob, SequenceEvent};
+use crate::{EngineJob, ExportError, SequenceEvent};
 
-/// Sequences that may wait. More would wait longer than another peer takes.
+/// Sequences of a role that may wait. More would wait longer than another peer takes.
 pub(crate) const WAITING_MAX: usize = 16;
 
 /// How often a waiting sequence shows that it is alive; its origin gives up after 3.5 s of silence.
@@ -33,10 +41,16 @@ const PROOF_OF_LIFE: Duration = Duration::from_secs(1);
 /// The sequences of one loaded model.
 pub(crate) struct Batcher {
     model: Box<dyn Model>,
+    kv_bytes_per_token: u32,
     slots: u16,
-    waiting: VecDeque<Candidate>,
-    running: Vec<Sequence>,
+    waiting: VecDeque<Sequence>,
+    /// Those that have a slot, in the order in which they got it.
+    placed: Vec<Sequence>,
+    exports: Exports,
+    /// Whether the last chunk that was copied came in.
+    was_import: bool,
     rates: Rates,
+    halt: Arc<Halt>,
     scratch: Scratch,
     batch: Vec<Entry>,
     events: Vec<EngineEvent>,
@@ -44,13 +58,18 @@ pub(crate) struct Batcher {
 }
 
 impl Batcher {
-    pub(crate) fn new(model: Box<dyn Model>, slots: u16, rates: Rates) -> Self {
+    pub(crate) fn over(loaded: Loaded, slots: u16, halt: Arc<Halt>) -> Self {
+        halt.attach(loaded.model.interrupter());
         Self {
-            model,
+            model: loaded.model,
+            kv_bytes_per_token: loaded.report.kv_bytes_per_token,
             slots,
             waiting: VecDeque::new(),
-            running: Vec::new(),
-            rates,
+            placed: Vec::new(),
+            exports: Exports::default(),
+            was_import: false,
+            rates: loaded.rates,
+            halt,
             scratch: Scratch::default(),
             batch: Vec::with_capacity(BATCH_TOKENS),
             events: Vec::new(),
@@ -59,9 +78,15 @@ impl Batcher {
     }
 
     /// Takes a job: it runs, waits, or fails at once.
-    pub(crate) fn submit(&mut self, id: SequenceId, job: &EngineJob) {
-        if self.waiting.len() >= WAITING_MAX {
+    pub(crate) fn begin(&mut self, id: SequenceId, job: &EngineJob, beginning: impl Into<Beginning>) {
+        let Beginning { role, expect } = beginning.into();
+        if self.waiting.iter().filter(|other| other.role == role).count() >= WAITING_MAX {
             self.emit(id, SequenceEvent::Failed(JobFailure::Busy));
+            return;
+        }
+        if role == Role::Standby && !matches!(job.input, JobInput::Tokens { .. }) {
+            let why = "a standby is made from token ids only".to_owned();
+            self.emit(id, SequenceEvent::Failed(JobFailure::BadInput(why)));
             return;
         }
         let mut prepared = match prepare(&*self.model, job) {
@@ -71,42 +96,100 @@ impl Batcher {
                 return;
             }
         };
-        self.emit(id, SequenceEvent::Accepted { prompt: prepared.prompt().to_vec() });
-        if let Some(reason) = prepared.complete {
-            let text = prepared.text.finish();
-            self.emit(id, SequenceEvent::Finished { reason, text });
+        let complete = prepared.complete.filter(|_| role == Role::Worker);
+        let text = if complete.is_some() { prepared.text.finish() } else { String::new() };
+        let mut sequence = Sequence::new(id, role, prepared, job, self.model.facts().context_tokens);
+        sequence.expect = expect;
+        if role == Role::Worker {
+            self.emit(id, SequenceEvent::Accepted { prompt: sequence.prompt().to_vec() });
+        }
+        match complete {
+            Some(reason) => self.emit(id, SequenceEvent::Finished { reason, text }),
+            None => self.waiting.push_back(sequence),
+        }
+    }
+
+    /// Obeys a command to one sequence; to one that is no more it means nothing.
+    pub(crate) fn tell(&mut self, id: SequenceId, command: SequenceCommand) {
+        let sequence = self.placed.iter_mut().chain(&mut self.waiting).find(|sequence| sequence.id == id);
+        if let SequenceCommand::Export { ticket, from, to } = command {
+            let answer = if sequence.is_some() {
+                self.exports.add(Export { ticket, id, from, to })
+            } else {
+                Some(EngineEvent::Exported { ticket, outcome: Err(ExportError::Gone) })
+            };
+            self.events.extend(answer);
             return;
         }
-        self.waiting.push_back(Candidate { id, prepared, sampling: job.sampling, max_tokens: job.max_tokens });
+        let Some(sequence) = sequence else { return };
+        let was_standby = sequence.role == Role::Standby;
+        let event = sequence.obey(command, &mut *self.model, self.kv_bytes_per_token);
+        if was_standby && sequence.role == Role::Worker && sequence.slot.is_none() {
+            // It waits on as workers do, who are accepted before they have a slot.
+            let prompt = sequence.prompt().to_vec();
+            self.emit(id, SequenceEvent::Accepted { prompt });
+        }
+        let Some(event) = event else { return };
+        let is_over = event.is_last();
+        self.emit(id, event);
+        if is_over {
+            self.cancel(id);
+        }
     }
 
     /// Drops a sequence, wherever it is; its slot and cells are free at once.
     pub(crate) fn cancel(&mut self, id: SequenceId) {
-        self.waiting.retain(|candidate| candidate.id != id);
+        self.waiting.retain(|sequence| sequence.id != id);
         self.release(|sequence| sequence.id == id);
     }
 
     /// Whether a step would do anything.
     pub(crate) fn has_work(&self) -> bool {
-        !self.running.is_empty() || !self.waiting.is_empty()
+        let computes = !self.halt.is_on() && self.placed.iter().any(|sequence| sequence.wants() > 0);
+        computes || !self.exports.is_empty() || self.placed.iter().any(Sequence::has_import) || self.turn().is_some()
     }
 
-    /// Admits what fits, and evaluates one batch.
-    pub(crate) fn step(&mut self) {
+    /// When those that wait show that they are alive, though there is no work.
+    pub(crate) fn proof_due(&self) -> Option<Instant> {
+        (!self.waiting.is_empty()).then(|| self.proof_due.unwrap_or_else(Instant::now))
+    }
+
+    /// Admits what fits; copies at most one chunk, in and out by turns. Also while halted: it costs no computing.
+    pub(crate) fn copy(&mut self) {
         self.admit();
         self.prove_life();
+        let is_done = self.was_import && self.export_one();
+        self.was_import = !is_done && self.import_one();
+        if !is_done && !self.was_import {
+            self.export_one();
+        }
+        self.tell_held();
+    }
+
+    /// Evaluates one batch. Interrupted by a halt, all is as it was before.
+    pub(crate) fn compute(&mut self) {
+        // In this order: a halt that begins later is another one, or seen.
+        let halts = self.halt.times();
+        if self.halt.is_on() {
+            return;
+        }
         let takes = self.fill_batch();
         if self.batch.is_empty() {
             return;
         }
-        let decoding = self.running.iter().filter(|sequence| sequence.remaining() == 1).count();
+        let decoding = self.placed.iter().filter(|sequence| sequence.is_decoding()).count();
         let began = Instant::now();
         if let Err(why) = self.model.evaluate(&self.batch) {
-            self.fail_batch(&takes, &why);
+            if self.halt.times() == halts {
+                self.fail_batch(&takes, &why);
+            } else {
+                self.undo_batch(&takes);
+            }
             return;
         }
         self.rates.learn(self.batch.len() - decoding, decoding as u16, began.elapsed());
         self.take_results(&takes);
+        self.tell_held();
     }
 
     /// What happened since the last call.
@@ -116,42 +199,58 @@ impl Batcher {
 
     /// Counts and rates now.
     pub(crate) fn stats(&self) -> ChildStats {
-        let running = self.running.len() as u16;
+        let (workers, standbys): (Vec<_>, Vec<_>) =
+            self.placed.iter().partition(|sequence| sequence.role == Role::Worker);
+        let running = workers.len() as u16;
         ChildStats {
             running,
-            waiting: self.waiting.len() as u16,
+            waiting: self.waiting.iter().filter(|sequence| sequence.role == Role::Worker).count() as u16,
+            standbys: standbys.len() as u16,
+            standby_tokens: standbys.iter().map(|standby| standby.cells).sum(),
             kv_tokens: self.model.facts().kv_tokens,
-            kv_free_tokens: self.free_cells(),
+            kv_free_tokens: self.free().cells,
             decode_tps: self.rates.decode_tps((running + 1).min(self.slots)),
             prefill_tps: self.rates.prefill_tps(),
         }
-    }
-
-    /// Tokens that the KV cache holds in all slots.
-    #[cfg(test)]
-    pub(crate) fn cells_held(&self) -> u32 {
-        (0..self.slots).map(|slot| self.model.held(slot)).sum()
     }
 
     fn emit(&mut self, id: SequenceId, event: SequenceEvent) {
         self.events.push(EngineEvent::Sequence { id, event });
     }
 
-    fn free_cells(&self) -> u32 {
-        let reserved: u32 = self.running.iter().map(|sequence| sequence.cells).sum();
-        self.model.facts().kv_tokens.saturating_sub(reserved)
+    fn free(&self) -> Free {
+        let reserved: u32 = self.placed.iter().map(|sequence| sequence.cells).sum();
+        Free {
+            slots: usize::from(self.slots) - self.placed.len(),
+            cells: self.model.facts().kv_tokens.saturating_sub(reserved),
+        }
     }
 
-    /// First come, first served: one that needs many cells is not overtaken for ever by small ones.
+    fn turn(&self) -> Option<Turn> {
+        admission::turn(self.waiting.iter(), &self.placed, self.free())
+    }
+
     fn admit(&mut self) {
-        let context_tokens = self.model.facts().context_tokens;
-        while self.running.len() < usize::from(self.slots) {
-            let fits = self.waiting.front().is_some_and(|next| next.cells(context_tokens) <= self.free_cells());
-            let Some(candidate) = self.waiting.pop_front_if(|_| fits) else { return };
-            let slot = (0..self.slots).find(|slot| self.running.iter().all(|other| other.slot != *slot));
-            let slot = slot.unwrap_or_default();
-            self.running.push(Sequence::new(candidate, slot, context_tokens));
+        while let Some(Turn { at, pushed_out }) = self.turn() {
+            for _ in 0..pushed_out {
+                self.push_out();
+            }
+            let slot = (0..self.slots).find(|slot| self.placed.iter().all(|other| other.slot != Some(*slot)));
+            let Some(mut sequence) = self.waiting.remove(at) else { return };
+            sequence.slot = slot;
+            if sequence.role == Role::Standby {
+                self.emit(sequence.id, SequenceEvent::Accepted { prompt: sequence.prompt().to_vec() });
+            }
+            self.placed.push(sequence);
         }
+    }
+
+    /// The youngest standby makes room.
+    fn push_out(&mut self) {
+        let Some(youngest) = self.placed.iter().rfind(|sequence| sequence.role == Role::Standby) else { return };
+        let id = youngest.id;
+        self.emit(id, SequenceEvent::Failed(JobFailure::Busy));
+        self.release(|sequence| sequence.id == id);
     }
 
     fn prove_life(&mut self) {
@@ -160,20 +259,56 @@ impl Batcher {
             return;
         }
         self.proof_due = Some(now + PROOF_OF_LIFE);
-        let alive = |candidate: &Candidate| EngineEvent::Sequence {
-            id: candidate.id,
-            event: SequenceEvent::Prefilled { done: 0, total: candidate.prepared.ids.len() as u32 },
+        let alive = |sequence: &Sequence| EngineEvent::Sequence {
+            id: sequence.id,
+            event: match sequence.role {
+                Role::Worker => SequenceEvent::Prefilled { done: 0, total: sequence.known() },
+                Role::Standby => SequenceEvent::Held { tokens: 0, pulled_tokens: 0 },
+            },
         };
         self.events.extend(self.waiting.iter().map(alive));
     }
 
-    /// Chooses what to evaluate; gives how many ids of each running sequence.
+    /// Whether there was one.
+    fn export_one(&mut self) -> bool {
+        let answer = self.exports.answer_next(&self.placed, &mut *self.model);
+        let is_answered = answer.is_some();
+        self.events.extend(answer);
+        is_answered
+    }
+
+    /// Workers first: somebody waits for them. Whether there was one.
+    fn import_one(&mut self) -> bool {
+        let next = |role| move |sequence: &Sequence| sequence.role == role && sequence.has_import();
+        let at = self.placed.iter().position(next(Role::Worker));
+        let Some(at) = at.or_else(|| self.placed.iter().position(next(Role::Standby))) else { return false };
+        let id = self.placed[at].id;
+        if let Some(refused) = self.placed[at].import(&mut *self.model) {
+            self.emit(id, refused);
+        }
+        true
+    }
+
+    fn tell_held(&mut self) {
+        let now = Instant::now();
+        let model = &*self.model;
+        let told = self.placed.iter_mut().filter_map(|sequence| {
+            let event = sequence.poll_held(now, model)?;
+            Some(EngineEvent::Sequence { id: sequence.id, event })
+        });
+        self.events.extend(told);
+    }
+
+    /// Chooses what to evaluate; gives how many ids of each placed sequence.
     fn fill_batch(&mut self) -> Vec<usize> {
-        let remaining: Vec<usize> = self.running.iter().map(Sequence::remaining).collect();
-        let piece = plan::piece_tokens(remaining.contains(&1), self.rates.prefill_tps(), BATCH_TOKENS);
-        let takes = plan::takes(&remaining, piece, BATCH_TOKENS);
+        for sequence in &mut self.placed {
+            sequence.take_back_to_resumable(&mut *self.model);
+        }
+        let wants: Vec<Want> = self.placed.iter().map(want).collect();
+        let piece = plan::piece_tokens(wants.contains(&Want::Decode), self.rates.prefill_tps(), BATCH_TOKENS);
+        let takes = plan::takes(&wants, piece, BATCH_TOKENS);
         self.batch.clear();
-        for (sequence, take) in self.running.iter().zip(&takes) {
+        for (sequence, take) in self.placed.iter().zip(&takes) {
             self.batch.extend(sequence.entries(*take));
         }
         takes
@@ -182,13 +317,13 @@ impl Batcher {
     fn take_results(&mut self, takes: &[usize]) {
         let mut over = Vec::new();
         let mut at = 0;
-        for (sequence, take) in self.running.iter_mut().zip(takes) {
+        for (sequence, take) in self.placed.iter_mut().zip(takes) {
             at += take;
             if *take == 0 {
                 continue;
             }
             let mut events: Vec<SequenceEvent> = sequence.advance(*take).into_iter().collect();
-            if sequence.remaining() == 0 {
+            if sequence.is_read() {
                 let logits = self.model.logits(at - 1);
                 events.extend(sequence.draw(&*self.model, logits, &mut self.scratch));
             }
@@ -205,25 +340,43 @@ impl Batcher {
     fn fail_batch(&mut self, takes: &[usize], why: &str) {
         tracing::warn!(why, tokens = self.batch.len(), "a step failed; its sequences end");
         let failed: Vec<SequenceId> =
-            self.running.iter().zip(takes).filter(|(_, take)| **take > 0).map(|(sequence, _)| sequence.id).collect();
+            self.placed.iter().zip(takes).filter(|(_, take)| **take > 0).map(|(sequence, _)| sequence.id).collect();
         for id in &failed {
             self.emit(*id, SequenceEvent::Failed(JobFailure::Engine(why.to_owned())));
         }
         self.release(|sequence| failed.contains(&sequence.id));
     }
 
+    /// Takes back what an interrupted batch may have left behind; its ids are evaluated again when the halt is over.
+    fn undo_batch(&mut self, takes: &[usize]) {
+        for (sequence, _) in self.placed.iter_mut().zip(takes).filter(|(_, take)| **take > 0) {
+            let Some(slot) = sequence.slot else { continue };
+            self.model.truncate(slot, sequence.held());
+            sequence.set_held(self.model.held(slot) as usize);
+        }
+    }
+
     fn release(&mut self, is_over: impl Fn(&Sequence) -> bool) {
         let model = &mut self.model;
-        self.running.retain(|sequence| {
+        self.placed.retain(|sequence| {
             let goes = is_over(sequence);
-            if goes {
-                model.forget(sequence.slot);
+            if let Some(slot) = sequence.slot.filter(|_| goes) {
+                model.forget(slot);
             }
             !goes
         });
     }
 }
 
+fn want(sequence: &Sequence) -> Want {
+    match (sequence.role, sequence.wants()) {
+        (_, 0) => Want::Nothing,
+        (Role::Worker, _) if sequence.is_decoding() => Want::Decode,
+        (Role::Worker, left) => Want::Read(left),
+        (Role::Standby, left) => Want::Keep(left),
+    }
+}
+
 #[cfg(test)]
-#[path = "batcher_tests.rs"]
+#[path = "batcher_tests/mod.rs"]
 mod tests;

@@ -4,13 +4,18 @@
 //! Words are tokens; now and then comes a character whose two bytes are two tokens. It never ends by itself, except where
 //! the prompt holds the word `!end=N` (N up to 63): the answer ends N tokens after the end of a prompt in which that word
 //! is the last, sooner by what follows it there.
+//!
+//! Its KV cache is what it depends on, the ids themselves, in as many bytes as a small model's: so it is exported, checked
+//! and imported as a real one is.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use idlewild_protocol::TokenId;
+use idlewild_protocol::{LayoutFingerprint, TokenId};
 
-use super::model::{Entry, Facts, Model};
+use super::model::{Entry, Facts, KvError, Model};
 use super::template::ChatTemplate;
 use crate::FakeRates;
 use crate::config::Limits;
@@ -30,7 +35,13 @@ const LEAD: u32 = BYTES + 0xc3;
 const TRAIL: u32 = BYTES + 0xa9;
 
 /// What a context of the fake would take on the wire: that of a small model.
-const KV_BYTES_PER_TOKEN: usize = 20_480;
+pub(crate) const KV_BYTES_PER_TOKEN: usize = 20_480;
+
+/// Bytes of a position before the padding: its place, its id, and a check of both.
+const KV_HEADER_BYTES: usize = 16;
+
+/// How soon a step that only passes the time sees that it is interrupted.
+const GLANCE: Duration = Duration::from_millis(5);
 
 /// Longer words count as several where a prompt's length is judged by its bytes.
 const LONGEST_WORD_BYTES: usize = 1024;
@@ -43,10 +54,10 @@ const SYLLABLES: [&str; 16] =
 
 const TEMPLATE: &str = "{% for m in messages %}<|{{ m.role }}|> {{ m.content }} {% endfor %}<|assistant|>";
 
-/// What one slot holds: all that the next token depends on.
-#[derive(Debug, Clone, Copy, Default)]
+/// What one slot holds: the ids, and what the next token depends on of them.
+#[derive(Debug, Clone, Default)]
 struct Held {
-    count: u32,
+    ids: Vec<u32>,
     hash: u64,
     last: u32,
     ends_at: Option<u32>,
@@ -58,6 +69,7 @@ pub(crate) struct Fake {
     facts: Facts,
     template: Result<ChatTemplate, String>,
     held: Vec<Held>,
+    interrupted: Arc<AtomicBool>,
     /// The logits of the last batch, by the entry's index.
     rows: Vec<(usize, Vec<f32>)>,
 }
@@ -78,18 +90,34 @@ impl Fake {
             },
             template: ChatTemplate::new(TEMPLATE, "", ""),
             held: vec![Held::default(); usize::from(limits.slots)],
+            interrupted: Arc::default(),
             rows: Vec::new(),
         }
     }
 
     /// A step reads its prompt pieces one after the other, and decodes all its decoding sequences at once.
     fn pause(&self, batch: &[Entry]) {
+        let end = Instant::now() + self.duration(batch);
+        while !self.is_interrupted() {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            sleep(left.min(GLANCE));
+        }
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::SeqCst)
+    }
+
+    fn duration(&self, batch: &[Entry]) -> Duration {
         let prompt = batch.iter().filter(|entry| !entry.wants_logits).count();
         let mut seconds = per_second(prompt as f32, self.rates.prefill_tps);
         if prompt < batch.len() {
             seconds += per_second(1.0, self.rates.decode_tps);
         }
-        sleep(Duration::from_secs_f32(seconds));
+        Duration::from_secs_f32(seconds)
     }
 }
 
@@ -101,11 +129,23 @@ fn per_second(count: f32, rate: f32) -> f32 {
 impl Held {
     fn take(&mut self, id: u32) {
         if (ENDS..WORDS).contains(&id) {
-            self.ends_at = Some(self.count + 1 + (id - ENDS));
+            self.ends_at = Some(self.count() + 1 + (id - ENDS));
         }
         self.hash = scramble(self.hash ^ u64::from(id));
         self.last = id;
-        self.count += 1;
+        self.ids.push(id);
+    }
+
+    fn count(&self) -> u32 {
+        self.ids.len() as u32
+    }
+
+    fn truncate(&mut self, from: u32) {
+        let ids = core::mem::take(&mut self.ids);
+        *self = Self::default();
+        for id in ids.into_iter().take(from as usize) {
+            self.take(id);
+        }
     }
 
     fn logits(&self) -> Vec<f32> {
@@ -114,7 +154,7 @@ impl Held {
             row[TRAIL as usize] = 0.0;
             return row;
         }
-        if self.ends_at.is_some_and(|at| self.count >= at) {
+        if self.ends_at.is_some_and(|at| self.count() >= at) {
             row[END as usize] = 0.0;
             return row;
         }
@@ -140,6 +180,30 @@ fn word_id(word: &str) -> u32 {
     }
     let hash = word.bytes().fold(0, |hash, byte| scramble(hash ^ u64::from(byte)));
     WORDS + (hash % u64::from(VOCABULARY - WORDS)) as u32
+}
+
+/// The KV cache of one position.
+fn kv_of(position: u32, id: u32) -> Vec<u8> {
+    let check = scramble(u64::from(position) << 32 | u64::from(id));
+    let mut bytes = vec![check as u8; KV_BYTES_PER_TOKEN];
+    bytes[..4].copy_from_slice(&position.to_le_bytes());
+    bytes[4..8].copy_from_slice(&id.to_le_bytes());
+    bytes[8..KV_HEADER_BYTES].copy_from_slice(&check.to_le_bytes());
+    bytes
+}
+
+/// The ids of [`from`, `to`), if the bytes are exactly what is exported for them.
+fn ids_of(from: u32, to: u32, bytes: &[u8]) -> Result<Vec<u32>, KvError> {
+    let (positions, rest) = bytes.as_chunks::<KV_BYTES_PER_TOKEN>();
+    if positions.len() != (to - from) as usize || !rest.is_empty() {
+        return Err(KvError::Malformed("another length"));
+    }
+    let id_of = |(position, bytes): (u32, &[u8; KV_BYTES_PER_TOKEN])| {
+        let id = u32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
+        let is_whole = id < VOCABULARY && kv_of(position, id) == bytes;
+        is_whole.then_some(id).ok_or(KvError::Malformed("another position, or damaged"))
+    };
+    (from..).zip(positions).map(id_of).collect()
 }
 
 impl Model for Fake {
@@ -178,17 +242,23 @@ impl Model for Fake {
     fn evaluate(&mut self, batch: &[Entry]) -> Result<(), String> {
         self.pause(batch);
         self.rows.clear();
+        // Interrupted, it has done a part, as a real model has.
+        let is_interrupted = self.is_interrupted();
+        let batch = if is_interrupted { &batch[..batch.len().div_ceil(2)] } else { batch };
         for (index, entry) in batch.iter().enumerate() {
             let held = &mut self.held[usize::from(entry.slot)];
-            if held.count != entry.position {
-                return Err(format!("slot {} holds {}, not {}", entry.slot, held.count, entry.position));
+            if held.count() != entry.position {
+                return Err(format!("slot {} holds {}, not {}", entry.slot, held.count(), entry.position));
             }
             held.take(entry.id.0);
             if entry.wants_logits {
                 self.rows.push((index, held.logits()));
             }
         }
-        let cells: u32 = self.held.iter().map(|held| held.count).sum();
+        if is_interrupted {
+            return Err("interrupted".to_owned());
+        }
+        let cells: u32 = self.held.iter().map(Held::count).sum();
         if cells > self.facts.kv_tokens { Err("no cells".to_owned()) } else { Ok(()) }
     }
 
@@ -201,11 +271,45 @@ impl Model for Fake {
     }
 
     fn held(&self, slot: u16) -> u32 {
-        self.held[usize::from(slot)].count
+        self.held[usize::from(slot)].count()
     }
 
     fn state_bytes(&self, slot: u16) -> usize {
         self.held(slot) as usize * KV_BYTES_PER_TOKEN
+    }
+
+    fn layout(&self) -> Option<LayoutFingerprint> {
+        Some(LayoutFingerprint(*blake3::hash(b"idlewild fake 1").as_bytes()))
+    }
+
+    fn export(&mut self, slot: u16, from: u32, to: u32) -> Result<Vec<u8>, KvError> {
+        let ids = &self.held[usize::from(slot)].ids;
+        let part = ids.get(from as usize..to as usize).ok_or(KvError::OtherPositions)?;
+        let mut bytes = Vec::with_capacity(part.len() * KV_BYTES_PER_TOKEN);
+        for (position, id) in (from..).zip(part) {
+            bytes.extend_from_slice(&kv_of(position, *id));
+        }
+        Ok(bytes)
+    }
+
+    fn import(&mut self, slot: u16, from: u32, to: u32, bytes: &[u8]) -> Result<(), KvError> {
+        if self.held(slot) != from || to < from {
+            return Err(KvError::OtherPositions);
+        }
+        let ids = ids_of(from, to, bytes)?;
+        let held = &mut self.held[usize::from(slot)];
+        for id in ids {
+            held.take(id);
+        }
+        Ok(())
+    }
+
+    fn truncate(&mut self, slot: u16, from: u32) {
+        self.held[usize::from(slot)].truncate(from);
+    }
+
+    fn interrupter(&self) -> Option<Arc<AtomicBool>> {
+        Some(Arc::clone(&self.interrupted))
     }
 
     fn known(&self) -> Option<(f32, f32, u32)> {

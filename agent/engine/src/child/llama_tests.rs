@@ -59,12 +59,19 @@ fn run(batcher: &mut Batcher, of: u64) -> (Vec<TokenId>, Vec<TokenId>) {
                     SequenceEvent::Accepted { prompt: p } => prompt = p,
                     SequenceEvent::Token { id, .. } => ids.push(id),
                     SequenceEvent::Failed(failure) => panic!("{failure}"),
-                    SequenceEvent::Prefilled { .. } | SequenceEvent::Finished { .. } => {}
+                    SequenceEvent::Prefilled { .. }
+                    | SequenceEvent::Finished { .. }
+                    | SequenceEvent::Held { .. }
+                    | SequenceEvent::ImportRefused { .. }
+                    | SequenceEvent::ExtendRefused { .. }
+                    | SequenceEvent::TakeOverRefused { .. } => {}
                 },
                 EngineEvent::Sequence { .. }
                 | EngineEvent::Loaded(_)
                 | EngineEvent::LoadFailed(_)
-                | EngineEvent::Stats(_) => {}
+                | EngineEvent::Stats(_)
+                | EngineEvent::Obeyed
+                | EngineEvent::Exported { .. } => {}
             }
         }
     }

@@ -40,6 +40,7 @@ pub(crate) fn load(backend: Backend, limits: Limits, file: &ModelFile) -> Result
         load_ms: u32::try_from(began.elapsed().as_millis()).unwrap_or(u32::MAX),
         vocabulary: facts.vocabulary,
         layers: facts.layers,
+        layout: model.layout(),
     };
     Ok(Loaded { model, rates, report })
 }

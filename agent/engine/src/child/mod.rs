@@ -6,16 +6,32 @@
 //!                            prepare, plan, Model::evaluate, sampler, text
 //! ```
 //!
+//! A halt is the one command that does not wait for the loop: the reader sets a flag that the running step sees.
+//!
 //! Descriptor 1 is moved away at the start, and what llama.cpp or anything that it runs writes there goes to 2: else a
 //! debugger's words about a crash would be taken for a frame.
 //!
 //! The reader ends the whole process the moment that its pipe closes, also in the middle of a step: an agent that died
 //! leaves no engine behind.
 
+mod admission;
 mod batcher;
+mod chunks;
+mod exports;
 mod fake;
+mod halt;
+mod kv;
 mod llama;
+mod llama_context;
+#[cfg(test)]
+mod llama_hostile_tests;
 mod llama_log;
+#[cfg(test)]
+mod llama_measure;
+#[cfg(test)]
+mod llama_move_tests;
+#[cfg(test)]
+mod llama_support;
 mod load;
 mod model;
 pub(crate) mod pipe;
@@ -26,6 +42,7 @@ mod rates;
 mod run;
 mod sampler;
 mod sequence;
+mod standby;
 mod template;
 mod text;
 mod verify;
@@ -33,16 +50,18 @@ mod warm_up;
 
 use std::io;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::thread;
 
 use tokio::sync::mpsc;
 use tracing_subscriber::EnvFilter;
 
 use crate::messages::EngineCommand;
+pub(crate) use halt::Halt;
 pub(crate) use run::run;
 
-/// Commands that wait for the loop. The pipe and the parent's own queue come on top.
-const COMMANDS_MAX: usize = 64;
+/// Commands that wait for the loop: more than the parent has under way, so that the reader always reads on and sees a halt.
+const COMMANDS_MAX: usize = 512;
 
 /// Environment variable with the child's log filter, as for the agent.
 const LOG_VARIABLE: &str = "IDLEWILD_LOG";
@@ -64,11 +83,14 @@ pub fn child_main() -> ExitCode {
         }
     };
     let (sender, commands) = mpsc::channel(COMMANDS_MAX);
-    if let Err(error) = thread::Builder::new().name("engine-reader".to_owned()).spawn(move || read_commands(&sender)) {
+    let halt = Arc::new(Halt::default());
+    let seen = Arc::clone(&halt);
+    let reader = thread::Builder::new().name("engine-reader".to_owned());
+    if let Err(error) = reader.spawn(move || read_commands(&sender, &seen)) {
         tracing::error!(%error, "the engine cannot start its reader");
         return ExitCode::FAILURE;
     }
-    run(commands, move |event| match pipe::write(&mut frames, &event) {
+    run(commands, &halt, move |event| match pipe::write(&mut frames, &event) {
         Ok(()) => true,
         Err(error) => {
             tracing::warn!(%error, "the engine's parent no longer listens");
@@ -94,11 +116,15 @@ fn frames() -> io::Result<impl io::Write> {
     Ok(io::stdout())
 }
 
-fn read_commands(sender: &mpsc::Sender<EngineCommand>) {
+fn read_commands(sender: &mpsc::Sender<EngineCommand>, halt: &Halt) {
     let mut stdin = io::stdin().lock();
     loop {
         match pipe::read(&mut stdin) {
             Ok(Some(command)) => {
+                if let EngineCommand::Halt(on) = command {
+                    // Now, though a step runs; the loop only wakes by the command.
+                    halt.set(on);
+                }
                 if sender.blocking_send(command).is_err() {
                     return;
                 }

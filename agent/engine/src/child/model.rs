@@ -1,6 +1,9 @@
 //! What the batching loop needs of a model. llama.cpp implements it, and so does the fake.
 
-use idlewild_protocol::TokenId;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use idlewild_protocol::{LayoutFingerprint, TokenId};
 
 use super::template::ChatTemplate;
 
@@ -58,7 +61,8 @@ pub(crate) trait Model {
     /// The model's chat template, or why it has none that works.
     fn template(&self) -> Result<&ChatTemplate, &str>;
 
-    /// Evaluates at most [`BATCH_TOKENS`] entries. On an error, what the slots named in the batch hold is unknown.
+    /// Evaluates at most [`BATCH_TOKENS`] entries. On an error each slot named in the batch holds what it held before, or
+    /// nothing where the model's memory cannot go back (see `held`).
     fn evaluate(&mut self, batch: &[Entry]) -> Result<(), String>;
 
     /// The logits after the entry at `index` of the last batch, which asked for them.
@@ -73,8 +77,62 @@ pub(crate) trait Model {
     /// Bytes that a slot's context would take on the wire.
     fn state_bytes(&self, slot: u16) -> usize;
 
+    /// How the KV cache is laid out; none where contexts of this model are made from ids only.
+    fn layout(&self) -> Option<LayoutFingerprint> {
+        None
+    }
+
+    /// The KV cache of positions [from, to) of a slot, which holds them all. Other slots and the slot itself stay as they
+    /// are.
+    fn export(&mut self, slot: u16, from: u32, to: u32) -> Result<Vec<u8>, KvError> {
+        let _ = (slot, from, to);
+        Err(KvError::Unsupported)
+    }
+
+    /// Adds positions [from, to), exported by a model of the same layout, to a slot that holds exactly [0, from). Afterwards
+    /// it holds exactly [0, to); on an error, exactly what it held before. Nothing of `bytes` is believed.
+    fn import(&mut self, slot: u16, from: u32, to: u32, bytes: &[u8]) -> Result<(), KvError> {
+        let _ = (slot, from, to, bytes);
+        Err(KvError::Unsupported)
+    }
+
+    /// Forgets the positions of a slot from `from` on.
+    fn truncate(&mut self, slot: u16, from: u32) {
+        let _ = (slot, from);
+    }
+
+    /// The most positions of a slot, from 0, that evaluation can go on from: all that it holds, except after an import that
+    /// brought old positions to a model with a sliding window, without the window. Then truncate to this, and go on there;
+    /// or import more.
+    fn resumable(&self, slot: u16) -> u32 {
+        self.held(slot)
+    }
+
+    /// A flag that any thread may set: while it is set, [`Model::evaluate`] ends within milliseconds, with an error and with
+    /// the slots as they were before the call. Whoever sets it clears it.
+    fn interrupter(&self) -> Option<Arc<AtomicBool>> {
+        None
+    }
+
     /// What a warm-up would measure, where it is known: prefill and decode rates in tokens a second, bytes a token.
     fn known(&self) -> Option<(f32, f32, u32)> {
         None
     }
+}
+
+/// Why a part of a KV cache was not exported or imported. The slots hold what they held before.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum KvError {
+    /// Contexts of this model are made from ids only.
+    #[error("contexts of this model do not travel")]
+    Unsupported,
+    /// The slot does not hold those positions, or not just those before them.
+    #[error("the slot holds other positions")]
+    OtherPositions,
+    /// The bytes are not what this model exports for those positions.
+    #[error("the bytes are no part of a KV cache: {0}")]
+    Malformed(&'static str),
+    /// llama.cpp refused.
+    #[error("llama.cpp refused: {0}")]
+    Refused(String),
 }

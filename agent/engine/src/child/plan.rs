@@ -30,17 +30,35 @@ pub(crate) fn piece_tokens(has_decoders: bool, prefill_tps: f32, batch_tokens: u
     ((prefill_tps * seconds) as usize).clamp(least, most)
 }
 
-/// How many tokens of each sequence the next step evaluates, given how many each has yet to evaluate (oldest first, each
-/// at least 1) and the prompt tokens allowed. Prompts are read oldest first: the first answer begins the sooner.
-pub(crate) fn takes(remaining: &[usize], piece: usize, batch_tokens: usize) -> Vec<usize> {
-    let decoders = remaining.iter().filter(|left| **left == 1).count();
+/// What a sequence would evaluate next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Want {
+    /// Nothing: it waits for something.
+    Nothing,
+    /// The one id that the next token depends on.
+    Decode,
+    /// Ids of a context that a worker must have read before its next token.
+    Read(usize),
+    /// Ids that a standby would like to hold.
+    Keep(usize),
+}
+
+/// How many tokens of each sequence the next step evaluates, given what each wants (oldest first) and the prompt tokens
+/// allowed. Prompts are read oldest first: the first answer begins the sooner. Standbys come last: they get the piece that
+/// no worker's prompt needs, since somebody waits for that one.
+pub(crate) fn takes(wants: &[Want], piece: usize, batch_tokens: usize) -> Vec<usize> {
+    let decoders = wants.iter().filter(|want| **want == Want::Decode).count();
+    let is_reading = wants.iter().any(|want| matches!(want, Want::Read(_)));
     let mut piece = piece.min(batch_tokens.saturating_sub(decoders));
-    remaining
+    wants
         .iter()
-        .map(|&left| {
-            if left == 1 {
-                return 1;
-            }
+        .map(|&want| {
+            let left = match want {
+                Want::Decode => return 1,
+                Want::Read(left) => left,
+                Want::Keep(left) if !is_reading => left,
+                Want::Keep(_) | Want::Nothing => 0,
+            };
             let take = left.min(piece);
             piece -= take;
             take
@@ -50,6 +68,7 @@ pub(crate) fn takes(remaining: &[usize], piece: usize, batch_tokens: usize) -> V
 
 #[cfg(test)]
 mod tests {
+    use super::Want::{Decode, Keep, Nothing, Read};
     use super::*;
 
     #[test]
@@ -70,15 +89,19 @@ mod tests {
 
     #[test]
     fn every_decoder_gets_its_token_and_the_oldest_prompt_the_piece() {
-        let cases: [(&[usize], usize, &[usize]); 5] = [
-            (&[1, 100, 1, 50], 16, &[1, 16, 1, 0]),
-            (&[10, 100], 64, &[10, 54]),
-            (&[1, 1], 16, &[1, 1]),
-            (&[2, 3], 256, &[2, 3]),
-            (&[300, 1], 256, &[255, 1]),
+        let cases: [(&[Want], usize, &[usize]); 9] = [
+            (&[Decode, Read(100), Decode, Read(50)], 16, &[1, 16, 1, 0]),
+            (&[Read(10), Read(100)], 64, &[10, 54]),
+            (&[Decode, Decode], 16, &[1, 1]),
+            (&[Read(2), Read(3)], 256, &[2, 3]),
+            (&[Read(300), Decode], 256, &[255, 1]),
+            (&[Keep(9), Read(2), Decode], 16, &[0, 2, 1]),
+            (&[Keep(9), Decode, Keep(100)], 16, &[9, 1, 7]),
+            (&[Nothing, Keep(1), Decode], 16, &[0, 1, 1]),
+            (&[Keep(300), Nothing], 256, &[256, 0]),
         ];
-        for (remaining, piece, expected) in cases {
-            assert_eq!(takes(remaining, piece, 256), expected, "{remaining:?}");
+        for (wants, piece, expected) in cases {
+            assert_eq!(takes(wants, piece, 256), expected, "{wants:?}");
         }
     }
 }

@@ -20,10 +20,6 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    pub(crate) fn prompt(&self) -> &[TokenId] {
-        &self.ids[..self.prompt_len]
-    }
-
     pub(crate) fn generated(&self) -> &[TokenId] {
         &self.ids[self.prompt_len..]
     }
@@ -93,11 +89,20 @@ fn replay(
         model.piece(*id, &mut piece);
         text.push(&piece);
     }
-    let is_ended = text.is_stopped() || generated.last().is_some_and(|id| model.is_end(*id));
-    let complete = if is_ended {
-        Some(FinishReason::Stop)
-    } else {
-        (is_full || generated.len() >= job.max_tokens as usize).then_some(FinishReason::Length)
-    };
+    let complete = completion(model, &text, generated, job.max_tokens as usize, is_full);
     (text, complete)
+}
+
+/// Whether the ids that exist are the whole answer, and why.
+pub(crate) fn completion(
+    model: &dyn Model,
+    text: &TextStream,
+    generated: &[TokenId],
+    max_tokens: usize,
+    is_full: bool,
+) -> Option<FinishReason> {
+    if text.is_stopped() || generated.last().is_some_and(|id| model.is_end(*id)) {
+        return Some(FinishReason::Stop);
+    }
+    (is_full || generated.len() >= max_tokens).then_some(FinishReason::Length)
 }

@@ -1,89 +1,147 @@
-//! One sequence that has a slot: its ids, how many the KV cache holds, and what each new token means.
+//! One sequence: its ids, how many of them the KV cache holds, and what each new token means.
+
+use std::time::Instant;
 
 use idlewild_protocol::{FinishReason, JobFailure, Sampling, TokenId};
 
+use super::chunks::Chunks;
 use super::model::{Entry, Model};
 use super::prepare::Prepared;
 use super::sampler::{self, Scratch};
 use super::text::TextStream;
-use crate::SequenceEvent;
-use crate::job::SequenceId;
+use crate::job::{Role, SequenceId};
+use crate::{EngineJob, SequenceEvent};
 
-/// A sequence before it has a slot.
-#[derive(Debug)]
-pub(crate) struct Candidate {
-    pub(crate) id: SequenceId,
-    pub(crate) prepared: Prepared,
-    pub(crate) sampling: Sampling,
-    pub(crate) max_tokens: u32,
-}
-
-impl Candidate {
-    /// Cells of the KV cache that it may need in the end: reserved at once, so that no running sequence is ever starved.
-    pub(crate) fn cells(&self, context_tokens: u32) -> u32 {
-        let left = self.max_tokens.saturating_sub(self.prepared.generated().len() as u32);
-        (self.prepared.ids.len() as u32).saturating_add(left).min(context_tokens)
-    }
-}
-
-/// A sequence that runs.
+/// A sequence, from when it waits until it is over.
+///
+/// Invariant: the KV cache holds exactly the positions [0, `held`) of its slot; at least the last id is missing, since its
+/// evaluation gives the next token.
 #[derive(Debug)]
 pub(crate) struct Sequence {
     pub(crate) id: SequenceId,
-    pub(crate) slot: u16,
-    /// Cells reserved.
+    pub(crate) role: Role,
+    /// Its place in the KV cache; none while it waits.
+    pub(crate) slot: Option<u16>,
+    /// Cells of the KV cache that it may need in the end: reserved at once, so that no running sequence is ever starved.
     pub(crate) cells: u32,
-    ids: Vec<TokenId>,
-    prompt_len: usize,
+    pub(super) ids: Vec<TokenId>,
+    pub(super) prompt_len: usize,
     /// Ids to evaluate before the first draw: prompt and what was generated elsewhere.
-    context_len: usize,
-    evaluated: usize,
+    pub(super) context_len: usize,
+    pub(super) held: usize,
+    /// Of `held`, the positions that were imported.
+    pub(super) pulled: usize,
     sampling: Sampling,
-    max_tokens: usize,
-    context_tokens: usize,
-    text: TextStream,
+    pub(super) max_tokens: usize,
+    pub(super) context_tokens: usize,
+    pub(super) text: TextStream,
+    /// The chunks that wait.
+    pub(super) chunks: Chunks,
+    /// Positions from here on are imported, not evaluated: of a standby.
+    pub(super) expect: Option<u32>,
+    pub(super) paused: bool,
+    /// The last index that is drawn.
+    pub(super) stop_after: Option<u32>,
+    /// What the last `Held` said, and when.
+    pub(super) said: (usize, Option<Instant>),
 }
 
 impl Sequence {
-    pub(crate) fn new(candidate: Candidate, slot: u16, context_tokens: u32) -> Self {
-        let cells = candidate.cells(context_tokens);
-        let Candidate { id, prepared, sampling, max_tokens } = candidate;
+    pub(crate) fn new(id: SequenceId, role: Role, prepared: Prepared, job: &EngineJob, context_tokens: u32) -> Self {
+        let known = prepared.ids.len() as u32;
+        let left = job.max_tokens.saturating_sub(prepared.generated().len() as u32);
         Self {
             id,
-            slot,
-            cells,
+            role,
+            slot: None,
+            cells: known.saturating_add(left).min(context_tokens),
             context_len: prepared.ids.len(),
             prompt_len: prepared.prompt_len,
             ids: prepared.ids,
-            evaluated: 0,
-            sampling,
-            max_tokens: max_tokens as usize,
+            held: 0,
+            pulled: 0,
+            sampling: job.sampling,
+            max_tokens: job.max_tokens as usize,
             context_tokens: context_tokens as usize,
             text: prepared.text,
+            chunks: Chunks::default(),
+            expect: None,
+            paused: false,
+            stop_after: None,
+            said: (0, None),
         }
     }
 
-    /// Ids that the KV cache does not hold yet; at least one.
-    pub(crate) fn remaining(&self) -> usize {
-        self.ids.len() - self.evaluated
+    pub(crate) fn prompt(&self) -> &[TokenId] {
+        &self.ids[..self.prompt_len]
+    }
+
+    pub(crate) fn generated(&self) -> &[TokenId] {
+        &self.ids[self.prompt_len..]
+    }
+
+    /// Ids, the prompt's included.
+    pub(crate) fn known(&self) -> u32 {
+        self.ids.len() as u32
+    }
+
+    /// Positions that the KV cache holds.
+    pub(crate) fn held(&self) -> u32 {
+        self.held as u32
+    }
+
+    /// Ids that the next step may evaluate, if it takes that many; 0 while it waits for something.
+    pub(crate) fn wants(&self) -> usize {
+        if self.slot.is_none() || self.paused || self.is_parked() {
+            return 0;
+        }
+        let end = match self.role {
+            Role::Worker => self.ids.len(),
+            Role::Standby => self.expect.map_or(self.last(), |expected| self.last().min(expected as usize)),
+        };
+        let end = self.chunks.first().map_or(end, |first| end.min(first as usize));
+        end.saturating_sub(self.held)
+    }
+
+    /// Position of the last id: the only one that is never imported, since the next token is drawn from its logits.
+    pub(super) fn last(&self) -> usize {
+        self.ids.len() - 1
+    }
+
+    /// Whether it has drawn all that it was to.
+    fn is_parked(&self) -> bool {
+        let next_index = self.generated().len();
+        self.role == Role::Worker && self.stop_after.is_some_and(|index| next_index > index as usize)
+    }
+
+    /// Whether the next evaluation gives a token.
+    pub(crate) fn is_decoding(&self) -> bool {
+        self.role == Role::Worker && self.held == self.last() && self.wants() == 1
     }
 
     /// The next `count` ids as entries; the last id of all asks for logits.
     pub(crate) fn entries(&self, count: usize) -> impl Iterator<Item = Entry> + '_ {
-        let last = self.ids.len() - 1;
-        (self.evaluated..self.evaluated + count).map(move |at| Entry {
-            slot: self.slot,
+        let slot = self.slot.unwrap_or_default();
+        (self.held..self.held + count).map(move |at| Entry {
+            slot,
             position: at as u32,
             id: self.ids[at],
-            wants_logits: at == last,
+            wants_logits: at == self.last(),
         })
     }
 
-    /// Notes that `count` ids more are in the KV cache. Tells how far a context has been read.
+    /// Notes that `count` ids more are in the KV cache. Tells how far a worker's context has been read.
     pub(crate) fn advance(&mut self, count: usize) -> Option<SequenceEvent> {
-        let was_reading = self.evaluated < self.context_len;
-        self.evaluated += count;
-        was_reading.then_some(SequenceEvent::Prefilled { done: self.evaluated as u32, total: self.context_len as u32 })
+        let was_reading = self.role == Role::Worker && self.held < self.context_len;
+        self.held += count;
+        // More where what was drawn is read again as well, after its positions were taken back.
+        let done = self.held.min(self.context_len) as u32;
+        was_reading.then_some(SequenceEvent::Prefilled { done, total: self.context_len as u32 })
+    }
+
+    /// Whether a token is to be drawn now, after the last evaluation.
+    pub(crate) fn is_read(&self) -> bool {
+        self.held == self.ids.len()
     }
 
     /// Draws the next token from `logits` and tells what it means; the last event may be the sequence's last.

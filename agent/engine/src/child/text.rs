@@ -22,6 +22,13 @@ impl TextStream {
         Self { stops, partial: Vec::new(), held: String::new(), stopped: false }
     }
 
+    /// Goes back to the beginning of the answer.
+    pub(crate) fn restart(&mut self) {
+        self.partial.clear();
+        self.held.clear();
+        self.stopped = false;
+    }
+
     /// Takes a token's bytes; gives the text that is certain now. Nothing after a stop text.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> String {
         let mut out = String::new();

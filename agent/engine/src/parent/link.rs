@@ -2,13 +2,18 @@
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::thread;
 
 use idlewild_protocol::{FRAME_HEADER_BYTES, Message, frame, frame_len};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
+use super::commands::IN_FLIGHT_MAX;
+use super::streams::SEQUENCES_MAX;
+use crate::blob::Parcel;
+use crate::child::Halt;
 use crate::messages::{EngineCommand, EngineEvent};
 
 /// Where the engine's loop runs.
@@ -21,7 +26,11 @@ pub(super) enum Place {
 }
 
 /// Commands on their way. The supervisor keeps room for the cancellation of every sequence, so it never waits.
-pub(super) const COMMANDS_MAX: usize = 512;
+const COMMANDS_MAX: usize = 512;
+
+/// Room for a load, an unload and a configuration besides every sequence's submission and cancellation, and the commands
+/// to sequences that are in flight.
+const _: () = assert!(COMMANDS_MAX > 3 * SEQUENCES_MAX + IN_FLIGHT_MAX);
 
 /// Events on their way; a child that is ahead of the supervisor waits.
 const EVENTS_MAX: usize = 256;
@@ -45,7 +54,7 @@ pub(super) struct Link {
 
 impl Link {
     /// Takes charge of a process that was just started with pipes.
-    pub(super) fn to_process(mut child: Child) -> io::Result<Self> {
+    pub(super) fn to_process(mut child: Child, halted: watch::Receiver<bool>) -> io::Result<Self> {
         let closed = || io::Error::other("the child has no pipes");
         let stdin = child.stdin.take().ok_or_else(closed)?;
         let stdout = child.stdout.take().ok_or_else(closed)?;
@@ -53,24 +62,34 @@ impl Link {
         let (commands, outgoing) = mpsc::channel(COMMANDS_MAX);
         let (sender, events) = mpsc::channel(EVENTS_MAX);
         let (kill, killed) = oneshot::channel();
-        tokio::spawn(write_commands(stdin, outgoing));
+        tokio::spawn(write_commands(stdin, outgoing, halted));
         tokio::spawn(attend(child, stdout, sender, killed));
         Ok(Self { commands, events, pid, kill: Some(kill) })
     }
 
     /// Runs the same loop on a thread.
-    pub(super) fn to_thread() -> io::Result<Self> {
+    pub(super) fn to_thread(mut halted: watch::Receiver<bool>) -> io::Result<Self> {
         let (commands, incoming) = mpsc::channel(COMMANDS_MAX);
         let (sender, events) = mpsc::channel(EVENTS_MAX);
+        let halt = Arc::new(Halt::default());
+        if *halted.borrow_and_update() {
+            halt.set(true);
+        }
+        tokio::spawn(pass_on_halts(Arc::clone(&halt), commands.downgrade(), halted));
         thread::Builder::new().name("engine".to_owned()).spawn(move || {
             let emit = |event| sender.blocking_send(LinkEvent::Event(event)).is_ok();
-            let how = match catch_unwind(AssertUnwindSafe(|| crate::child::run(incoming, emit))) {
+            let how = match catch_unwind(AssertUnwindSafe(|| crate::child::run(incoming, &halt, emit))) {
                 Ok(()) => "its thread ended",
                 Err(_) => "its thread panicked",
             };
             let _ = sender.blocking_send(LinkEvent::Exited(how.to_owned()));
         })?;
         Ok(Self { commands, events, pid: None, kill: None })
+    }
+
+    /// Whether one more command leaves room for every cancellation.
+    pub(super) fn has_room(&self) -> bool {
+        self.commands.capacity() > SEQUENCES_MAX + 1
     }
 
     /// Kills the child and waits until it is gone.
@@ -84,13 +103,48 @@ impl Link {
     }
 }
 
-async fn write_commands(mut stdin: ChildStdin, mut commands: mpsc::Receiver<EngineCommand>) {
-    while let Some(command) = commands.recv().await {
-        // The supervisor has checked that it can be encoded; a child that does not read is about to be seen as dead.
-        let Ok(bytes) = frame(&command) else { continue };
-        if stdin.write_all(&bytes).await.is_err() {
+/// Writes commands, and ahead of all that wait whether the child is to halt. So a halt waits for one chunk at most.
+async fn write_commands(
+    mut stdin: ChildStdin,
+    mut commands: mpsc::Receiver<EngineCommand>,
+    mut halted: watch::Receiver<bool>,
+) {
+    if *halted.borrow_and_update() && write(&mut stdin, &EngineCommand::Halt(true)).await.is_err() {
+        return;
+    }
+    loop {
+        let command = tokio::select! {
+            biased;
+            Ok(()) = halted.changed() => EngineCommand::Halt(*halted.borrow_and_update()),
+            command = commands.recv() => match command {
+                Some(command) => command,
+                None => return,
+            },
+        };
+        if write(&mut stdin, &command).await.is_err() {
             return;
         }
+    }
+}
+
+async fn write(stdin: &mut ChildStdin, command: &EngineCommand) -> io::Result<()> {
+    // The supervisor has checked that it can be encoded; a child that does not read is about to be seen as dead.
+    let Ok(bytes) = frame(command) else { return Ok(()) };
+    stdin.write_all(&bytes).await?;
+    if let Some(blob) = command.blob() {
+        stdin.write_all(blob.as_bytes()).await?;
+    }
+    Ok(())
+}
+
+/// The same for a thread, which has no pipe: the flag is set here, and the command wakes a loop that sleeps.
+async fn pass_on_halts(halt: Arc<Halt>, commands: mpsc::WeakSender<EngineCommand>, mut halted: watch::Receiver<bool>) {
+    while halted.changed().await.is_ok() {
+        let on = *halted.borrow_and_update();
+        halt.set(on);
+        let Some(commands) = commands.upgrade() else { return };
+        // One that is full wakes the loop as well.
+        let _ = commands.try_send(EngineCommand::Halt(on));
     }
 }
 
@@ -135,7 +189,16 @@ async fn read_event(stdout: &mut BufReader<ChildStdout>) -> io::Result<EngineEve
     stdout.read_exact(&mut header).await?;
     let mut body = vec![0; frame_len::<EngineEvent>(header).map_err(io::Error::other)?];
     stdout.read_exact(&mut body).await?;
-    EngineEvent::from_bytes(&body).map_err(io::Error::other)
+    let mut event = EngineEvent::from_bytes(&body).map_err(io::Error::other)?;
+    if let Some(blob) = event.blob_mut() {
+        // Neither zeroed first nor grown: one more byte than announced, since a full vector is doubled to look for the end.
+        let mut bytes = Vec::with_capacity(blob.announced() + 1);
+        stdout.take(blob.announced() as u64).read_to_end(&mut bytes).await?;
+        if !blob.fill(bytes) {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+    Ok(event)
 }
 
 #[cfg(test)]

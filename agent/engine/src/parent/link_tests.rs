@@ -7,7 +7,7 @@ use idlewild_protocol::{JobInput, ModelId, Sampling};
 
 use super::*;
 use crate::child::pipe;
-use crate::job::SequenceId;
+use crate::job::{Role, SequenceId};
 use crate::{Backend, EngineConfig, EngineJob, FakeRates, LoadFailure, ModelFile, SequenceEvent};
 
 fn child() -> Child {
@@ -40,7 +40,7 @@ fn submit(id: u64) -> EngineCommand {
     let input = JobInput::Text { prompt: "a b c".to_owned() };
     let job =
         EngineJob { model: ModelId([1; 32]), input, sampling: Sampling::default(), max_tokens: 50, stop: Vec::new() };
-    EngineCommand::Submit { id: SequenceId(id), job }
+    EngineCommand::Submit { id: SequenceId(id), job, beginning: Role::Worker.into() }
 }
 
 fn say(child: &mut Child, commands: &[EngineCommand]) {

@@ -1,6 +1,7 @@
 //! The agent's side: a handle, and the supervisor that keeps a child alive behind it.
 
 mod backoff;
+mod commands;
 mod link;
 mod spawner;
 mod streams;
@@ -8,9 +9,10 @@ mod supervisor;
 
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::job::{Beginning, Role};
 use crate::{EngineConfig, EngineError, EngineJob, EngineNotice, EngineStats, EngineStream, LoadedModel, ModelFile};
 use link::Place;
-use supervisor::Supervisor;
+use supervisor::{Outlets, Supervisor};
 
 /// Requests from handles that may wait for the supervisor, which never waits long itself.
 const REQUESTS_MAX: usize = 64;
@@ -23,7 +25,7 @@ const NOTICES_MAX: usize = 64;
 enum Request {
     Load { file: ModelFile, reply: oneshot::Sender<Result<LoadedModel, EngineError>> },
     Unload { reply: oneshot::Sender<()> },
-    Submit { job: Box<EngineJob>, reply: oneshot::Sender<Result<EngineStream, EngineError>> },
+    Submit { job: Box<EngineJob>, beginning: Beginning, reply: oneshot::Sender<Result<EngineStream, EngineError>> },
     Stop { reply: oneshot::Sender<()> },
 }
 
@@ -32,6 +34,8 @@ enum Request {
 pub struct Engine {
     requests: mpsc::Sender<Request>,
     stats: watch::Receiver<EngineStats>,
+    /// Goes to the child past the supervisor: nothing may stand in its way.
+    halt: watch::Sender<bool>,
 }
 
 impl Engine {
@@ -49,8 +53,9 @@ impl Engine {
         let (requests, incoming) = mpsc::channel(REQUESTS_MAX);
         let (notices, notices_out) = mpsc::channel(NOTICES_MAX);
         let (stats, stats_out) = watch::channel(EngineStats { slots: config.limits().slots, ..EngineStats::default() });
-        tokio::spawn(Supervisor::new(config, place, stats, notices).run(incoming));
-        (Self { requests, stats: stats_out }, notices_out)
+        let (halt, halted) = watch::channel(false);
+        tokio::spawn(Supervisor::new(config, place, Outlets { stats, notices, halted }).run(incoming));
+        (Self { requests, stats: stats_out, halt }, notices_out)
     }
 
     /// Loads a model, and a child to hold it. The same model again costs nothing; another one waits until no sequence
@@ -72,8 +77,28 @@ impl Engine {
     /// Runs a job on the loaded model. Where the child was stopped, or died and the pause is over, it is started and
     /// the model loaded again first. Whether the job fits is told by the stream.
     pub async fn submit(&self, job: EngineJob) -> Result<EngineStream, EngineError> {
+        self.begin(job, Role::Worker.into()).await
+    }
+
+    /// Makes a standby: a sequence that takes a slot and KV room as one that runs, evaluates all of its ids
+    /// (`JobInput::Tokens`; any other input fails with `JobFailure::BadInput`) but the last, and draws no token before
+    /// [`crate::SequenceHandle::take_over`]. Jobs come first: a standby has no slot while one waits, and makes room for
+    /// one that finds none.
+    ///
+    /// `expect`: as [`crate::SequenceHandle::expect`] says, from the beginning.
+    pub async fn prepare(&self, job: EngineJob, expect: Option<u32>) -> Result<EngineStream, EngineError> {
+        self.begin(job, Beginning { role: Role::Standby, expect }).await
+    }
+
+    /// Stops the computing of all sequences at once (the owner is back), in the middle of a step where the model can, or
+    /// lets them go on where they were. Meanwhile exports and imports still work. Holds for children to come as well.
+    pub fn halt(&self, on: bool) {
+        self.halt.send_replace(on);
+    }
+
+    async fn begin(&self, job: EngineJob, beginning: Beginning) -> Result<EngineStream, EngineError> {
         let (reply, answer) = oneshot::channel();
-        self.ask(Request::Submit { job: Box::new(job), reply }).await?;
+        self.ask(Request::Submit { job: Box::new(job), beginning, reply }).await?;
         answer.await.unwrap_or(Err(EngineError::Stopped))
     }
 

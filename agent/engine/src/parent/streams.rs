@@ -5,14 +5,18 @@ use std::collections::BTreeMap;
 use idlewild_protocol::JobFailure;
 use tokio::sync::mpsc;
 
+use super::commands::Desk;
 use crate::job::SequenceId;
 use crate::{EngineError, EngineStream, SequenceEvent};
 
 /// Sequences that may exist at once, those that run, wait and were queued for a load.
 pub(super) const SEQUENCES_MAX: usize = 64;
 
-/// Events of a sequence besides one for each token read and each token written.
+/// Events of a sequence besides one for each token read, held and written.
 const EVENTS_BESIDES: usize = 4;
+
+/// Refusals that a queue has room for; a later one is dropped when nobody reads.
+const REFUSALS_MAX: usize = 64;
 
 /// Proofs of life that a queue has room for; more are not needed, so they are dropped when nobody reads.
 const PROOFS_MAX: usize = 64;
@@ -33,14 +37,19 @@ impl Streams {
     }
 
     /// A new stream, if there may be one more.
-    pub(super) fn open(&mut self) -> Result<(SequenceId, EngineStream), EngineError> {
+    pub(super) fn open(&mut self, desk: &Desk) -> Result<(SequenceId, EngineStream), EngineError> {
         let permit = self.cancel.clone().try_reserve_owned().map_err(|_| EngineError::Busy)?;
         let id = SequenceId(self.next);
         self.next += 1;
         // Events take memory only when they are there.
-        let (sender, events) = mpsc::channel(2 * self.context_tokens + EVENTS_BESIDES + PROOFS_MAX);
+        let (sender, events) = mpsc::channel(self.essential() + PROOFS_MAX + REFUSALS_MAX);
         self.open.insert(id, sender);
-        Ok((id, EngineStream { id, events, cancel: Some(permit), over: false }))
+        Ok((id, EngineStream { handle: desk.handle(id), events, cancel: Some(permit), over: false }))
+    }
+
+    /// Events that must never be dropped: each token is read, held and written at most once.
+    fn essential(&self) -> usize {
+        3 * self.context_tokens + EVENTS_BESIDES
     }
 
     /// The next stream that was dropped before its end.
@@ -52,6 +61,10 @@ impl Streams {
         }
     }
 
+    pub(super) fn is_open(&self, id: SequenceId) -> bool {
+        self.open.contains_key(&id)
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.open.is_empty()
     }
@@ -59,7 +72,9 @@ impl Streams {
     /// Gives an event to its stream. Whether that was its last.
     pub(super) fn pass_on(&mut self, id: SequenceId, event: SequenceEvent) -> bool {
         let is_last = event.is_last();
+        let is_refusal = event.is_refusal();
         if let Some(stream) = self.open.get(&id)
+            && !(is_refusal && stream.capacity() <= self.essential() + PROOFS_MAX)
             && let Err(mpsc::error::TrySendError::Full(_)) = stream.try_send(event)
         {
             tracing::debug!(sequence = id.0, "a stream's reader is far behind; an event was dropped");
@@ -73,8 +88,7 @@ impl Streams {
     /// Tells those streams that they are not forgotten.
     pub(super) fn prove_life<'a>(&self, ids: impl Iterator<Item = &'a SequenceId>) {
         for stream in ids.filter_map(|id| self.open.get(id)) {
-            let room = stream.capacity();
-            if room > stream.max_capacity() - PROOFS_MAX {
+            if stream.capacity() > stream.max_capacity() - PROOFS_MAX {
                 let _ = stream.try_send(SequenceEvent::Prefilled { done: 0, total: 0 });
             }
         }

@@ -13,6 +13,7 @@
 
 mod loading;
 mod reporting;
+mod telling;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,11 +24,13 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use super::Request;
 use super::backoff::{Backoff, WELL_AFTER};
-use super::link::{COMMANDS_MAX, Link, LinkEvent, Place};
+use super::commands::{Desk, Ledger};
+use super::link::{Link, LinkEvent, Place};
 use super::spawner::Spawner;
-use super::streams::{SEQUENCES_MAX, Streams};
+use super::streams::Streams;
 use crate::config::Limits;
-use crate::job::SequenceId;
+use crate::handle::Told;
+use crate::job::{Beginning, SequenceId};
 use crate::messages::{ChildStats, EngineCommand, EngineEvent};
 use crate::{
     EngineConfig, EngineError, EngineJob, EngineNotice, EngineStats, EngineStream, LoadedModel, ModelFile,
@@ -62,14 +65,24 @@ pub(super) struct Supervisor {
     next_load: Option<(ModelFile, LoadReply)>,
     streams: Streams,
     /// Jobs that wait until the model is loaded.
-    queued: BTreeMap<SequenceId, EngineJob>,
+    queued: BTreeMap<SequenceId, (EngineJob, Beginning)>,
+    /// Where commands to sequences come in.
+    desk: Desk,
+    /// Commands to sequences that the child has not answered yet.
+    ledger: Ledger,
     backoff: Backoff,
     restart_at: Option<Instant>,
     ready_since: Option<Instant>,
     child: ChildStats,
     restarts: u32,
-    stats: watch::Sender<EngineStats>,
-    notices: mpsc::Sender<EngineNotice>,
+    outlets: Outlets,
+}
+
+/// The other ends of what the handles hold.
+pub(super) struct Outlets {
+    pub(super) stats: watch::Sender<EngineStats>,
+    pub(super) notices: mpsc::Sender<EngineNotice>,
+    pub(super) halted: watch::Receiver<bool>,
 }
 
 /// What woke the supervisor.
@@ -77,18 +90,14 @@ enum Wake {
     Request(Request),
     NoHandles,
     Cancelled(SequenceId),
+    Told(Told),
     Link(LinkEvent),
     Restart,
     ProveLife,
 }
 
 impl Supervisor {
-    pub(super) fn new(
-        config: EngineConfig,
-        place: Place,
-        stats: watch::Sender<EngineStats>,
-        notices: mpsc::Sender<EngineNotice>,
-    ) -> Self {
+    pub(super) fn new(config: EngineConfig, place: Place, outlets: Outlets) -> Self {
         let limits = config.limits();
         let streams = Streams::new(limits.context_tokens);
         Self {
@@ -103,13 +112,14 @@ impl Supervisor {
             next_load: None,
             streams,
             queued: BTreeMap::new(),
+            desk: Desk::default(),
+            ledger: Ledger::default(),
             backoff: Backoff::default(),
             restart_at: None,
             ready_since: None,
             child: ChildStats::default(),
             restarts: 0,
-            stats,
-            notices,
+            outlets,
         }
     }
 
@@ -119,9 +129,11 @@ impl Supervisor {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let restart_at = self.restart_at;
+            let takes_commands = self.takes_commands();
             let wake = tokio::select! {
                 id = self.streams.cancelled() => Wake::Cancelled(id),
                 event = next_event(&mut self.link) => Wake::Link(event),
+                told = self.desk.next(), if takes_commands => Wake::Told(told),
                 request = requests.recv() => request.map_or(Wake::NoHandles, Wake::Request),
                 () = sleep_until(restart_at.unwrap_or_else(Instant::now)), if restart_at.is_some() => Wake::Restart,
                 _ = ticks.tick(), if !self.queued.is_empty() => Wake::ProveLife,
@@ -130,6 +142,7 @@ impl Supervisor {
                 Wake::Request(request) => self.serve(request).await,
                 Wake::NoHandles => break,
                 Wake::Cancelled(id) => self.cancel(id).await,
+                Wake::Told(told) => self.tell(told),
                 Wake::Link(LinkEvent::Event(event)) => self.hear(event).await,
                 Wake::Link(LinkEvent::Exited(how)) => self.lose(&how),
                 Wake::Restart => self.restart().await,
@@ -143,8 +156,8 @@ impl Supervisor {
     async fn serve(&mut self, request: Request) {
         match request {
             Request::Load { file, reply } => self.load(file, reply).await,
-            Request::Submit { job, reply } => {
-                let _ = reply.send(self.submit(*job).await);
+            Request::Submit { job, beginning, reply } => {
+                let _ = reply.send(self.submit(*job, beginning).await);
             }
             Request::Unload { reply } => {
                 self.unload();
@@ -158,27 +171,27 @@ impl Supervisor {
         }
     }
 
-    async fn submit(&mut self, job: EngineJob) -> Result<EngineStream, EngineError> {
+    async fn submit(&mut self, job: EngineJob, beginning: Beginning) -> Result<EngineStream, EngineError> {
         let wanted = self.wanted.as_ref().ok_or(EngineError::NoModel)?;
         if wanted.id != job.model {
             return Err(EngineError::OtherModel);
         }
         self.check_pause()?;
-        let has_room = self.link.as_ref().is_none_or(|link| link.commands.capacity() > SEQUENCES_MAX + 1);
+        let has_room = self.link.as_ref().is_none_or(Link::has_room);
         if self.next_load.is_some() || !has_room {
             return Err(EngineError::Busy);
         }
         let file = wanted.clone();
-        let (id, stream) = self.streams.open()?;
-        let command = EngineCommand::Submit { id, job };
+        let (id, stream) = self.streams.open(&self.desk)?;
+        let command = EngineCommand::Submit { id, job, beginning };
         if command.to_bytes().is_err() {
             self.streams.forget(id);
             return Err(EngineError::TooLarge);
         }
         if self.loaded.is_some() {
             self.send(command);
-        } else if let EngineCommand::Submit { id, job } = command {
-            self.queued.insert(id, job);
+        } else if let EngineCommand::Submit { id, job, beginning } = command {
+            self.queued.insert(id, (job, beginning));
             if self.loading.is_none() {
                 self.begin_load(file, Loading::default()).await;
             }
@@ -199,6 +212,8 @@ impl Supervisor {
             EngineEvent::Loaded(model) => self.become_ready(&model),
             EngineEvent::LoadFailed(failure) => self.fail_load(&EngineError::Load(failure)),
             EngineEvent::Stats(stats) => self.child = stats,
+            EngineEvent::Obeyed => self.ledger.obeyed(),
+            EngineEvent::Exported { ticket, outcome } => self.ledger.exported(ticket, outcome),
             EngineEvent::Sequence { id, event } => {
                 if matches!(event, SequenceEvent::Finished { .. }) {
                     self.backoff.reset();
@@ -246,6 +261,7 @@ impl Supervisor {
         self.wanted = None;
         self.loaded = None;
         self.restart_at = None;
+        self.ledger.end_exports();
         if self.link.is_some() {
             self.send(EngineCommand::Unload);
         }
@@ -266,6 +282,7 @@ impl Supervisor {
     fn reset_child(&mut self) {
         self.loaded = None;
         self.queued.clear();
+        self.ledger = Ledger::default();
         self.ready_since = None;
         self.child = ChildStats::default();
     }
@@ -273,14 +290,11 @@ impl Supervisor {
     fn send(&mut self, command: EngineCommand) {
         let Some(link) = &self.link else { return };
         if link.commands.try_send(command).is_err() {
-            // Closed: the child is dying, and its exit is the next event. Never full: see `submit` and `COMMANDS_MAX`.
+            // Closed: the child is dying, and its exit is the next event. Never full: see `Link::has_room`.
             tracing::debug!("a command was not taken");
         }
     }
 }
-
-/// Room for a load, an unload and a configuration besides every sequence's submission and cancellation.
-const _: () = assert!(COMMANDS_MAX > 3 * SEQUENCES_MAX);
 
 /// The next event of the child; never while there is none.
 async fn next_event(link: &mut Option<Link>) -> LinkEvent {

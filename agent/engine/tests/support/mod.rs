@@ -72,6 +72,10 @@ impl Answer {
                 SequenceEvent::Accepted { .. }
                 | SequenceEvent::Prefilled { .. }
                 | SequenceEvent::Token { .. }
+                | SequenceEvent::Held { .. }
+                | SequenceEvent::ImportRefused { .. }
+                | SequenceEvent::ExtendRefused { .. }
+                | SequenceEvent::TakeOverRefused { .. }
                 | SequenceEvent::Failed(_),
             )
             | None => None,
@@ -90,7 +94,12 @@ pub(crate) async fn answer(mut stream: EngineStream) -> Answer {
                 answer.text.push_str(text);
             }
             SequenceEvent::Finished { text, .. } => answer.text.push_str(text),
-            SequenceEvent::Prefilled { .. } | SequenceEvent::Failed(_) => {}
+            SequenceEvent::Prefilled { .. }
+            | SequenceEvent::Held { .. }
+            | SequenceEvent::ImportRefused { .. }
+            | SequenceEvent::ExtendRefused { .. }
+            | SequenceEvent::TakeOverRefused { .. }
+            | SequenceEvent::Failed(_) => {}
         }
         if event.is_last() {
             answer.end = Some(event);
@@ -105,9 +114,7 @@ pub(crate) async fn first_token(stream: &mut EngineStream) {
         match soon("the first token", stream.next()).await {
             Some(SequenceEvent::Token { .. }) => return,
             Some(SequenceEvent::Accepted { .. } | SequenceEvent::Prefilled { .. }) => {}
-            other @ (None | Some(SequenceEvent::Finished { .. } | SequenceEvent::Failed(_))) => {
-                panic!("no token but {other:?}")
-            }
+            other => panic!("no token but {other:?}"),
         }
     }
 }

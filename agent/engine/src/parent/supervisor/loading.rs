@@ -56,8 +56,9 @@ impl Supervisor {
         if self.link.is_some() {
             return Ok(());
         }
+        let halted = self.outlets.halted.clone();
         let link = match self.place {
-            Place::Thread => Link::to_thread()?,
+            Place::Thread => Link::to_thread(halted)?,
             Place::Process => {
                 let spawner = match self.spawner.take() {
                     Some(spawner) => spawner,
@@ -65,7 +66,7 @@ impl Supervisor {
                 };
                 let child = spawner.spawn().await;
                 self.spawner = Some(spawner);
-                Link::to_process(child?)?
+                Link::to_process(child?, halted)?
             }
         };
         tracing::info!(pid = link.pid, "the engine started");
@@ -105,8 +106,8 @@ impl Supervisor {
         for reply in loading.replies {
             let _ = reply.send(Ok(model.clone()));
         }
-        for (id, job) in std::mem::take(&mut self.queued) {
-            self.send(EngineCommand::Submit { id, job });
+        for (id, (job, beginning)) in std::mem::take(&mut self.queued) {
+            self.send(EngineCommand::Submit { id, job, beginning });
         }
         if loading.is_restart {
             self.notify(EngineNotice::Restarted { pid: self.link.as_ref().and_then(|link| link.pid) });

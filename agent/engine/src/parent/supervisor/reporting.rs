@@ -5,7 +5,7 @@ use crate::{EngineNotice, EnginePhase, EngineStats};
 
 impl Supervisor {
     pub(super) fn notify(&self, notice: EngineNotice) {
-        if self.notices.try_send(notice).is_err() {
+        if self.outlets.notices.try_send(notice).is_err() {
             tracing::debug!("nobody reads the engine's notices");
         }
     }
@@ -29,14 +29,16 @@ impl Supervisor {
             model: self.loaded.clone(),
             running: self.child.running,
             waiting: self.child.waiting + self.queued.len() as u16,
+            standbys: self.child.standbys,
             slots: self.limits.slots,
             kv_tokens: self.child.kv_tokens,
             kv_free_tokens: self.child.kv_free_tokens,
+            standby_tokens: self.child.standby_tokens,
             decode_tps: self.child.decode_tps,
             prefill_tps: self.child.prefill_tps,
             restarts: self.restarts,
         };
-        self.stats.send_if_modified(|last| {
+        self.outlets.stats.send_if_modified(|last| {
             let is_changed = *last != stats;
             *last = stats;
             is_changed

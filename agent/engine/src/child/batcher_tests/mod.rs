@@ -6,17 +6,78 @@ use idlewild_protocol::{FinishReason, JobInput, ModelId, Sampling, TokenId};
 use proptest::prelude::*;
 
 use super::*;
-use crate::FakeRates;
-use crate::child::fake::Fake;
+use crate::child::fake::{Fake, KV_BYTES_PER_TOKEN};
 use crate::config::Limits;
+use crate::{FakeRates, LoadedModel};
+
+mod chunks;
+mod halts;
+mod hand_over;
+mod meddler;
+mod standbys;
+
+use meddler::Orders;
 
 const SLOTS: u16 = 3;
 const CONTEXT: u32 = 64;
 
+fn limits(slots: u16, kv_tokens: u32) -> Limits {
+    Limits { threads: 1, slots, context_tokens: CONTEXT, kv_tokens }
+}
+
 fn batcher(slots: u16, kv_tokens: u32) -> Batcher {
-    let limits = Limits { threads: 1, slots, context_tokens: CONTEXT, kv_tokens };
-    let model = Fake::load(FakeRates::INSTANT, limits);
-    Batcher::new(Box::new(model), slots, Rates::new(1e6, 1e6, 0.0))
+    over(Box::new(Fake::load(FakeRates::INSTANT, limits(slots, kv_tokens))), slots, Arc::default())
+}
+
+fn over(model: Box<dyn Model>, slots: u16, halt: Arc<Halt>) -> Batcher {
+    let report = LoadedModel {
+        id: ModelId([0; 32]),
+        name: String::new(),
+        context_tokens: CONTEXT,
+        trained_context_tokens: CONTEXT,
+        kv_bytes_per_token: KV_BYTES_PER_TOKEN as u32,
+        size_bytes: 0,
+        load_ms: 0,
+        vocabulary: 1024,
+        layers: 1,
+        layout: model.layout(),
+    };
+    Batcher::over(Loaded { model, rates: Rates::new(1e6, 1e6, 0.0), report }, slots, halt)
+}
+
+/// What llama's tests use as well.
+impl Batcher {
+    pub(crate) fn new(model: Box<dyn Model>, slots: u16, rates: Rates) -> Self {
+        let mut batcher = over(model, slots, Arc::default());
+        batcher.rates = rates;
+        batcher
+    }
+
+    pub(crate) fn submit(&mut self, id: SequenceId, job: &EngineJob) {
+        self.begin(id, job, Role::Worker);
+    }
+
+    pub(crate) fn step(&mut self) {
+        self.copy();
+        self.compute();
+    }
+
+    /// Tokens that the KV cache holds in all slots.
+    pub(crate) fn cells_held(&self) -> u32 {
+        (0..self.slots).map(|slot| self.model.held(slot)).sum()
+    }
+
+    fn run(&mut self, id: u64, job: &EngineJob) {
+        self.begin(SequenceId(id), job, Role::Worker);
+    }
+
+    fn stand_by(&mut self, id: u64, job: &EngineJob) {
+        self.begin(SequenceId(id), job, Role::Standby);
+    }
+
+    fn say(&mut self, id: u64, command: SequenceCommand) {
+        self.tell(SequenceId(id), command);
+    }
 }
 
 fn roomy() -> Batcher {
@@ -45,6 +106,9 @@ struct Story {
     prompt: Vec<TokenId>,
     first_index: Option<u32>,
     tokens: Vec<(TokenId, String)>,
+    /// What each `Held` said.
+    held: Vec<(u32, u32)>,
+    refused: Vec<SequenceEvent>,
     end: Option<SequenceEvent>,
 }
 
@@ -55,6 +119,10 @@ impl Story {
             text.push_str(held);
         }
         text
+    }
+
+    fn ids(&self) -> Vec<TokenId> {
+        self.tokens.iter().map(|(id, _)| *id).collect()
     }
 
     fn reason(&self) -> Option<FinishReason> {
@@ -74,6 +142,13 @@ impl Story {
                 assert_eq!(index as usize, first as usize + self.tokens.len());
                 self.tokens.push((id, text));
             }
+            SequenceEvent::Held { tokens, pulled_tokens } => {
+                assert!(pulled_tokens <= tokens && self.first_index.is_none());
+                self.held.push((tokens, pulled_tokens));
+            }
+            SequenceEvent::ImportRefused { .. }
+            | SequenceEvent::ExtendRefused { .. }
+            | SequenceEvent::TakeOverRefused { .. } => self.refused.push(event),
             SequenceEvent::Finished { .. } | SequenceEvent::Failed(_) => self.end = Some(event),
         }
     }
@@ -101,7 +176,7 @@ fn finish(batcher: &mut Batcher) -> BTreeMap<u64, Story> {
 
 fn alone(job: &EngineJob) -> Story {
     let mut batcher = roomy();
-    batcher.submit(SequenceId(0), job);
+    batcher.run(0, job);
     finish(&mut batcher).remove(&0).unwrap()
 }
 
@@ -145,7 +220,7 @@ fn companions_do_not_change_an_answer() {
     let jobs = [job("a b c", 30), job("d e", 20), job("f", 25), job("g h i j", 30), job("k", 9)];
     let mut together = roomy();
     for (id, job) in (0..).zip(&jobs) {
-        together.submit(SequenceId(id), job);
+        together.run(id, job);
     }
     let stories = finish(&mut together);
     for (id, job) in (0..).zip(&jobs) {
@@ -186,8 +261,8 @@ fn what_does_not_fit_is_refused_with_the_figures() {
 #[test]
 fn a_cancelled_sequence_frees_its_slot_before_the_next_step() {
     let mut batcher = batcher(1, 1000);
-    batcher.submit(SequenceId(0), &job("a b", 50));
-    batcher.submit(SequenceId(1), &job("c d", 3));
+    batcher.run(0, &job("a b", 50));
+    batcher.run(1, &job("c d", 3));
     batcher.step();
     batcher.step();
     batcher.cancel(SequenceId(0));
@@ -205,9 +280,9 @@ fn sequences_wait_for_cells_and_nobody_overtakes() {
     // Each needs 20 cells, so three of them fit into 64 though there are four slots; the small one waits its turn.
     let mut batcher = batcher(4, 64);
     for id in 0..6 {
-        batcher.submit(SequenceId(id), &job("a b", 18));
+        batcher.run(id, &job("a b", 18));
     }
-    batcher.submit(SequenceId(6), &job("a", 1));
+    batcher.run(6, &job("a", 1));
     batcher.step();
     let stats = batcher.stats();
     assert_eq!((stats.running, stats.waiting, stats.kv_free_tokens), (3, 4, 4));
@@ -220,7 +295,7 @@ fn sequences_wait_for_cells_and_nobody_overtakes() {
 fn a_full_queue_says_busy() {
     let mut batcher = batcher(1, 1000);
     for id in 0..=WAITING_MAX as u64 {
-        batcher.submit(SequenceId(id), &job("a", 2));
+        batcher.run(id, &job("a", 2));
     }
     let stories = finish(&mut batcher);
     let busy = stories.values().filter(|story| story.end == Some(SequenceEvent::Failed(JobFailure::Busy))).count();
@@ -230,14 +305,14 @@ fn a_full_queue_says_busy() {
 #[test]
 fn a_failed_step_ends_its_sequences_only() {
     let mut batcher = roomy();
-    batcher.submit(SequenceId(0), &job("a b", 5));
+    batcher.run(0, &job("a b", 5));
     batcher.step();
     // The slot no longer holds what the sequence believes.
     batcher.model.forget(0);
-    batcher.submit(SequenceId(1), &job("a b", 5));
+    batcher.run(1, &job("a b", 5));
     let stories = finish(&mut batcher);
     assert!(matches!(stories[&0].end, Some(SequenceEvent::Failed(JobFailure::Engine(_)))));
-    batcher.submit(SequenceId(2), &job("a b", 5));
+    batcher.run(2, &job("a b", 5));
     assert_eq!(finish(&mut batcher)[&2], alone(&job("a b", 5)));
     assert!(is_clean(&batcher));
 }
@@ -267,7 +342,7 @@ proptest! {
         let mut batcher = batcher(slots, 100);
         let mut stories = BTreeMap::new();
         for (id, (words, max_tokens, _)) in (0_u64..).zip(&jobs) {
-            batcher.submit(SequenceId(id), &job(&vec!["w"; *words].join(" "), *max_tokens));
+            batcher.run(id, &job(&vec!["w"; *words].join(" "), *max_tokens));
         }
         for step in 0..10_000 {
             for (id, (.., cancel)) in (0_u64..).zip(&jobs) {
@@ -275,7 +350,7 @@ proptest! {
                     batcher.cancel(SequenceId(id));
                 }
             }
-            prop_assert!(batcher.running.len() <= usize::from(slots));
+            prop_assert!(batcher.placed.len() <= usize::from(slots));
             if !batcher.has_work() {
                 break;
             }

@@ -1,0 +1,24 @@
+//! Commands from the handles on their way to the child.
+
+use super::super::link::Link;
+use super::Supervisor;
+use crate::handle::Told;
+use crate::messages::EngineCommand;
+
+impl Supervisor {
+    /// Not while jobs wait for the model to be loaded: their commands would come before them.
+    pub(super) fn takes_commands(&self) -> bool {
+        let has_room = self.ledger.has_room() && self.link.as_ref().is_none_or(Link::has_room);
+        has_room && self.queued.is_empty()
+    }
+
+    /// Passes a command on. To a sequence that is no more it means nothing; an export's reply is dropped with it.
+    pub(super) fn tell(&mut self, told: Told) {
+        if self.loaded.is_none() || !self.streams.is_open(told.id) {
+            return;
+        }
+        if let Some(command) = self.ledger.enter(told.what) {
+            self.send(EngineCommand::Sequence { id: told.id, command });
+        }
+    }
+}
