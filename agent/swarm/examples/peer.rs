@@ -52,6 +52,8 @@ async fn main() -> Result<(), Failure> {
             | SwarmEvent::Departed { .. }
             | SwarmEvent::Control { .. }
             | SwarmEvent::Job { .. }
+            | SwarmEvent::Prepare { .. }
+            | SwarmEvent::Context { .. }
             | SwarmEvent::Refused { .. }
             | SwarmEvent::Listening(_) => format!("{event:?}"),
         };

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use idlewild_protocol::{DecodeError, MemberError, Refusal};
+use idlewild_protocol::{ContextRefusal, DecodeError, MemberError, Refusal};
 
 /// Why a swarm could not be started. Nothing runs after it.
 #[derive(Debug, thiserror::Error)]
@@ -78,6 +78,9 @@ pub enum OpenError {
     /// No such member is connected, or it departed meanwhile.
     #[error("the peer is not connected")]
     NotConnected,
+    /// It has no connection for bulk data (yet).
+    #[error("the peer has no connection for bulk data")]
+    NoBulk,
     /// The other side did not take the stream.
     #[error("the peer did not take the stream")]
     Refused,
@@ -107,6 +110,80 @@ pub enum JobLost {
     /// What should be sent is too large: a bug.
     #[error("the job's message is too large to send")]
     TooLarge,
+}
+
+/// Why a context's stream ended. Nothing more comes from it; what came before is whole. Another stream may be opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ContextLost {
+    /// The other side closed it, or is gone.
+    #[error("the other side closed the context's stream")]
+    Closed,
+    /// Nothing comes any more, or nothing is taken.
+    #[error("the context's stream stands still")]
+    Stalled,
+    /// The holder serves this peer no context now.
+    #[error("the holder sends no context")]
+    Refused(#[source] ContextRefusal),
+    /// What came is no message.
+    #[error("the other side sent a malformed message")]
+    Malformed(#[source] DecodeError),
+    /// The other side broke the rules: nothing of it is to be believed.
+    #[error("the other side of the context's stream does not keep to the rules")]
+    Faulty(#[source] ContextFault),
+}
+
+/// Which rule the other side of a context's stream broke.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ContextFault {
+    /// A chunk of other positions than were asked for.
+    #[error("the chunk is not of the positions that were asked for")]
+    OtherRange,
+    /// A chunk of another model.
+    #[error("the chunk is of another model")]
+    OtherModel,
+    /// A chunk that is laid out otherwise.
+    #[error("the chunk is laid out otherwise")]
+    OtherLayout,
+    /// Bytes that are not those of the header's hash.
+    #[error("the chunk's bytes are not those of its hash")]
+    Hash,
+    /// A chunk that was not asked for.
+    #[error("the chunk was not asked for")]
+    Unasked,
+    /// More pulls at once than may be.
+    #[error("too many chunks were asked for at once")]
+    TooManyPulls,
+    /// More bytes received than were sent, or fewer than before.
+    #[error("the bytes received are not among those sent")]
+    WrongCount,
+}
+
+/// Why a chunk was not asked for. Nothing has changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum PullError {
+    /// As many are under way as may be: take one first.
+    #[error("as many chunks are under way as may be")]
+    Full,
+    /// No range of at least one position and at most as many as a chunk may have.
+    #[error("the range of positions is none that a chunk may have")]
+    BadRange,
+    /// The stream has ended; `next` says why.
+    #[error("the context's stream has ended")]
+    Ended,
+}
+
+/// Why a pull was not answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum AnswerError {
+    /// No pull waits for an answer: a bug.
+    #[error("no pull waits for an answer")]
+    NotPulled,
+    /// The chunk is empty or larger than one may be; the pull waits still.
+    #[error("the chunk is empty or too large")]
+    BadSize,
+    /// The stream has ended.
+    #[error("the context's stream has ended")]
+    Lost(#[source] ContextLost),
 }
 
 /// Why the link to a peer was not measured.

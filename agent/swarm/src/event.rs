@@ -2,13 +2,13 @@
 
 use core::time::Duration;
 
-use idlewild_protocol::{BootId, ControlMessage, DepartureCause, JobStart, PeerId, Refusal, Role};
+use idlewild_protocol::{BootId, ContextOpen, ControlMessage, DepartureCause, JobStart, PeerId, Refusal, Role};
 
-use crate::JobServer;
+use crate::{ContextServer, JobServer};
 
 /// Something happened.
 ///
-/// Of one peer: `Connected`, then any number of `Control` and `Job`, then `Departed`; never out of that order.
+/// Of one peer: `Connected`, then any number of `Control`, `Job`, `Prepare` and `Context`, then `Departed`; never out of that order.
 #[derive(Debug)]
 pub enum SwarmEvent {
     /// A member is here: messages and jobs can be sent to it.
@@ -42,6 +42,20 @@ pub enum SwarmEvent {
         job: JobServer,
         /// What to do.
         start: Box<JobStart>,
+    },
+    /// It asks this peer to get ready for a request that runs elsewhere.
+    Prepare {
+        /// The stream; dropping it tells the origin that nothing is prepared here.
+        job: JobServer,
+        /// For what. Of epoch 0.
+        start: Box<JobStart>,
+    },
+    /// It wants to pull a context from this peer. Whether it may is the agent's to say.
+    Context {
+        /// The stream; dropping it ends it.
+        context: ContextServer,
+        /// Which context.
+        open: ContextOpen,
     },
     /// Somebody was not let in, or did not let us in.
     Refused {

@@ -109,6 +109,26 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         Ok(Some(message))
     }
 
+    /// Reads some bytes that are no frame into `room`, at least one unless it has none. May be dropped half-way.
+    pub(crate) async fn read(&mut self, room: &mut [u8]) -> Result<usize, ReadError> {
+        if self.filled == 0 {
+            return match self.stream.read(room).await {
+                Ok(0) | Err(_) => Err(ReadError::Broken),
+                Ok(read) => {
+                    self.total += read as u64;
+                    Ok(read)
+                }
+            };
+        }
+        let taken = self.filled.min(room.len());
+        if let (Some(room), Some(come)) = (room.get_mut(..taken), self.buffer.get(..taken)) {
+            room.copy_from_slice(come);
+        }
+        self.buffer.copy_within(taken..self.filled, 0);
+        self.filled -= taken;
+        Ok(taken)
+    }
+
     /// Reads some bytes that are no frame, at least one and at most `most`, and forgets them; gives how many.
     pub(crate) async fn skip(&mut self, most: usize, piece: usize) -> Result<usize, ReadError> {
         if self.filled == 0 {
@@ -167,12 +187,35 @@ impl<W: AsyncWrite + Unpin> FrameWriter<W> {
         self.stream.flush().await
     }
 
+    /// Whether something was added that is not all written.
+    pub(crate) fn is_pending(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// Writes some bytes that are no frame, after all that was added; gives how many. May be dropped half-way.
+    pub(crate) async fn write_raw(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.is_pending() {
+            self.flush().await?;
+        }
+        match self.stream.write(bytes).await? {
+            0 if !bytes.is_empty() => Err(io::ErrorKind::WriteZero.into()),
+            written => {
+                self.total += written as u64;
+                Ok(written)
+            }
+        }
+    }
+
     /// Says that nothing more comes.
     pub(crate) async fn close(&mut self) -> io::Result<()> {
         self.flush().await?;
         self.stream.close().await
     }
 }
+
+/// The two directions of a libp2p stream.
+pub(crate) type StreamReader = FrameReader<ReadHalf<libp2p::Stream>>;
+pub(crate) type StreamWriter = FrameWriter<WriteHalf<libp2p::Stream>>;
 
 /// Both directions of one stream.
 pub(crate) fn framed<S: AsyncRead + AsyncWrite + Unpin>(

@@ -6,15 +6,18 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 
-use idlewild_protocol::{BootId, ControlMessage, DepartureCause, JobStart, PeerId, Protocol, frame};
+use idlewild_protocol::{
+    BootId, ContextOpen, ControlMessage, DepartureCause, JobRequest, JobStart, PeerId, Protocol, frame,
+};
 use libp2p::Stream;
 use tokio::runtime::Handle;
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::timeout;
 
 use crate::budget::Budget;
+use crate::contexts;
 use crate::peer::PeerState;
-use crate::{JobClient, OpenError, PeerLink, Probe, ProbeError, SendError};
+use crate::{ContextClient, JobClient, OpenError, PeerLink, Probe, ProbeError, SendError};
 
 /// How long opening a stream and sending what it is for may take: several round trips of any link worth using, and less
 /// than the liveness timeout and the deadlines of a request add up to.
@@ -81,6 +84,8 @@ pub(crate) struct Shared {
     pub(crate) counters: Counters,
     /// Of probes.
     pub(crate) budget: Mutex<Budget>,
+    /// Contexts that may be sent at once, to all peers.
+    pub(crate) contexts: Arc<Semaphore>,
 }
 
 impl Shared {
@@ -93,6 +98,7 @@ impl Shared {
             listeners: RwLock::default(),
             counters: Counters::default(),
             budget: Mutex::default(),
+            contexts: Arc::new(Semaphore::new(contexts::MAX_SENT)),
         }
     }
 
@@ -151,16 +157,33 @@ impl Swarm {
 
     /// Opens a job stream to a peer and sends the start on it, within 3 s.
     pub async fn open_job(&self, peer: PeerId, start: JobStart) -> Result<JobClient, OpenError> {
+        self.begin_job(peer, JobRequest::Start(Box::new(start))).await
+    }
+
+    /// The same for a peer that is to get ready for what runs elsewhere: the start is of epoch 0.
+    pub async fn open_prepare(&self, peer: PeerId, start: JobStart) -> Result<JobClient, OpenError> {
+        self.begin_job(peer, JobRequest::Prepare(Box::new(start))).await
+    }
+
+    /// Opens a stream to pull a context from a peer that holds it, on its bulk connection, within 3 s. Whether it serves
+    /// this peer, its first answer says. To be called on a tokio runtime, where the stream's task then runs.
+    pub async fn open_context(&self, peer: PeerId, context: ContextOpen) -> Result<ContextClient, OpenError> {
+        let state = self.shared.peer(peer).ok_or(OpenError::NotConnected)?;
+        if !state.link().has_bulk {
+            return Err(OpenError::NoBulk);
+        }
+        let opened = timeout(OPEN_LIMIT, self.open(peer, Protocol::Bulk)).await;
+        let opened = opened.map_err(|_elapsed| OpenError::TimedOut)??;
+        Ok(ContextClient::begin(state, opened, context))
+    }
+
+    async fn begin_job(&self, peer: PeerId, first: JobRequest) -> Result<JobClient, OpenError> {
         let begin = async {
             let opened = self.open(peer, Protocol::Job).await?;
-            JobClient::begin(peer, opened, self.shared.runtime.clone(), Box::new(start)).await.map_err(
-                |lost| match lost {
-                    crate::JobLost::TooLarge => OpenError::TooLarge,
-                    crate::JobLost::Closed | crate::JobLost::Stalled | crate::JobLost::Malformed(_) => {
-                        OpenError::Refused
-                    }
-                },
-            )
+            JobClient::begin(peer, opened, self.shared.runtime.clone(), first).await.map_err(|lost| match lost {
+                crate::JobLost::TooLarge => OpenError::TooLarge,
+                crate::JobLost::Closed | crate::JobLost::Stalled | crate::JobLost::Malformed(_) => OpenError::Refused,
+            })
         };
         timeout(OPEN_LIMIT, begin).await.unwrap_or(Err(OpenError::TimedOut))
     }

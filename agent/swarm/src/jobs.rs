@@ -7,15 +7,15 @@
 use core::time::Duration;
 
 use futures::io::{ReadHalf, WriteHalf};
-use idlewild_protocol::{JobEvent, JobRequest, JobStart, PeerId};
+use idlewild_protocol::{JobEvent, JobRequest, PeerId};
 use libp2p::Stream;
 use tokio::runtime::Handle;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
-use crate::JobLost;
 use crate::frames::{FrameReader, FrameWriter, ReadError, WriteError, close_behind, framed};
 use crate::handle::Opened;
+use crate::{JobLost, SwarmEvent};
 
 /// How long the other end may take nothing before the job is given up. Above any pause of a live peer (its liveness
 /// timeout is 1.5 s), below what a person waits.
@@ -35,15 +35,15 @@ pub struct JobClient {
 }
 
 impl JobClient {
-    /// Sends the start on a stream that was just opened.
+    /// Sends a start, or a prepare, on a stream that was just opened.
     pub(crate) async fn begin(
         peer: PeerId,
         Opened { stream, slot }: Opened,
         runtime: Handle,
-        start: Box<JobStart>,
+        first: JobRequest,
     ) -> Result<Self, JobLost> {
         let mut client = Self { peer, ends: Ends::new(stream, runtime, slot) };
-        client.send(JobRequest::Start(start)).await?;
+        client.send(first).await?;
         Ok(client)
     }
 
@@ -71,16 +71,13 @@ pub struct JobServer {
 }
 
 impl JobServer {
-    /// Waits for the start on a stream that was just accepted.
-    pub(crate) async fn accept(
-        peer: PeerId,
-        stream: Stream,
-        runtime: Handle,
-    ) -> Result<(Self, Box<JobStart>), JobLost> {
+    /// Waits for the start, or the prepare, on a stream that was just accepted.
+    pub(crate) async fn accept(peer: PeerId, stream: Stream, runtime: Handle) -> Result<SwarmEvent, JobLost> {
         let mut server = Self { peer, ends: Ends::new(stream, runtime, None) };
         match timeout(START_LIMIT, server.next()).await {
-            Ok(Ok(JobRequest::Start(start))) => Ok((server, start)),
-            Ok(Ok(JobRequest::Cancel)) => Err(JobLost::Closed),
+            Ok(Ok(JobRequest::Start(start))) => Ok(SwarmEvent::Job { job: server, start }),
+            Ok(Ok(JobRequest::Prepare(start))) => Ok(SwarmEvent::Prepare { job: server, start }),
+            Ok(Ok(_)) => Err(JobLost::Closed),
             Ok(Err(lost)) => Err(lost),
             Err(_elapsed) => Err(JobLost::Stalled),
         }

@@ -1,7 +1,7 @@
 //! Idlewild's network: peers of one swarm find each other, prove that they belong, and talk.
 //!
 //! ```text
-//! agent --Swarm: send, open_job, probe--> event loop --libp2p--> QUIC: control, jobs     TCP: bulk
+//! agent --Swarm: send, open_*, probe--> event loop --libp2p--> QUIC: control, jobs     TCP: bulk
 //! agent <--SwarmEvent (bounded)---------- conversations, one a peer (heartbeats are answered there)
 //! ```
 //!
@@ -21,6 +21,7 @@ mod behaviour;
 mod book;
 mod budget;
 mod config;
+mod contexts;
 mod control;
 mod dialing;
 mod error;
@@ -38,6 +39,7 @@ mod join;
 mod listen;
 mod membership;
 mod multicast;
+mod muxer;
 mod peer;
 mod probe;
 mod sparse;
@@ -49,7 +51,10 @@ mod transport;
 
 pub use address::is_peer_address;
 pub use config::{SwarmConfig, TicketDesk};
-pub use error::{JobLost, JoinError, OpenError, ProbeError, SendError, StartError};
+pub use contexts::{ContextClient, ContextRange, ContextServer, PULLS_MAX, Pulled};
+pub use error::{
+    AnswerError, ContextFault, ContextLost, JobLost, JoinError, OpenError, ProbeError, PullError, SendError, StartError,
+};
 pub use event::{Departure, Hint, RefusedBy, SwarmEvent};
 pub use handle::{Swarm, Traffic};
 pub use identity::Identity;

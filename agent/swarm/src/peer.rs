@@ -82,6 +82,12 @@ impl PeerState {
         self.rtt_us.store(u32::try_from(rtt.as_micros()).unwrap_or(u32::MAX), Ordering::Relaxed);
     }
 
+    /// The median of the last heartbeats, once there was one.
+    pub(crate) fn round_trip(&self) -> Option<Duration> {
+        let rtt_us = self.rtt_us.load(Ordering::Relaxed);
+        (rtt_us > 0).then(|| Duration::from_micros(rtt_us.into()))
+    }
+
     pub(crate) fn set_has_bulk(&self, has_bulk: bool) {
         self.has_bulk.store(has_bulk, Ordering::Relaxed);
     }

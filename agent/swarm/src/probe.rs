@@ -12,13 +12,11 @@ use core::time::Duration;
 use std::sync::PoisonError;
 use std::time::Instant;
 
-use futures::io::{ReadHalf, WriteHalf};
 use idlewild_protocol::{BulkRequest, MAX_PROBE_BYTES, Measured, PeerId, Protocol};
-use libp2p::Stream;
 use tokio::time::timeout;
 
 use crate::budget::Asker;
-use crate::frames::{FrameReader, FrameWriter, framed};
+use crate::frames::{StreamReader as Reader, StreamWriter as Writer, framed};
 use crate::handle::{Opened, Shared};
 use crate::peer::PeerState;
 use crate::{OpenError, ProbeError, Swarm};
@@ -50,9 +48,6 @@ pub struct Probe {
 #[derive(Debug)]
 struct Broken;
 
-type Reader = FrameReader<ReadHalf<Stream>>;
-type Writer = FrameWriter<WriteHalf<Stream>>;
-
 /// Probes a peer.
 pub(crate) async fn run(swarm: &Swarm, peer: PeerId) -> Result<Probe, ProbeError> {
     let state = swarm.shared.peer(peer).ok_or(ProbeError::Open(OpenError::NotConnected))?;
@@ -81,17 +76,18 @@ pub(crate) async fn run(swarm: &Swarm, peer: PeerId) -> Result<Probe, ProbeError
     Ok(probe)
 }
 
-/// Answers a peer's probes on one stream.
-pub(crate) async fn serve(stream: Stream, shared: &Shared, state: &PeerState) {
-    let (mut reader, mut writer) = framed(stream);
+/// Answers a peer's probes on one stream, of which the first, of `bytes`, was read.
+pub(crate) async fn serve((mut reader, mut writer): (Reader, Writer), bytes: u32, shared: &Shared, state: &PeerState) {
     let answer = async {
-        while let Ok(BulkRequest::Probe { bytes }) = reader.next().await {
+        let mut next = Ok(BulkRequest::Probe { bytes });
+        while let Ok(BulkRequest::Probe { bytes }) = next {
             if !may_spend(shared, state.peer, Asker::Them, bytes) {
                 tracing::debug!(peer = %state.peer, "peer has spent its day's probes");
                 return;
             }
             let Ok((down, up)) = answer_probe(&mut reader, &mut writer, bytes).await else { return };
             state.set_rates(Some(up), Some(down));
+            next = reader.next::<BulkRequest>().await;
         }
     };
     // A peer that does not finish has only itself to blame.

@@ -8,7 +8,9 @@ use libp2p::core::muxing::StreamMuxerBox;
 use libp2p::core::transport::{Boxed, OrTransport};
 use libp2p::core::upgrade::Version;
 use libp2p::identity::Keypair;
-use libp2p::{PeerId, Transport, noise, quic, tcp, yamux};
+use libp2p::{PeerId, Transport, noise, quic, tcp};
+
+use crate::muxer;
 
 /// How long a handshake may take, TCP's connect included.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(5);
@@ -27,10 +29,7 @@ const QUIC_STREAMS: u32 = 256;
 const QUIC_STREAM_BYTES: u32 = 4 * 1024 * 1024;
 const QUIC_CONNECTION_BYTES: u32 = 8 * 1024 * 1024;
 
-/// Streams on a TCP connection. Each may hold a window of 256 KiB: 16 MiB for a hostile peer.
-const YAMUX_STREAMS: usize = 64;
-
-/// Of those, what one side may use for jobs and bulk. Yamux ends the whole connection when the sum of both sides is
+/// Of the streams of a TCP connection, what one side may use for jobs and bulk. Yamux ends the whole connection when the sum of both sides is
 /// exceeded, so that each keeps to less than half, and leaves room for a hello, control and streams that are closing.
 pub(crate) const TCP_SLOTS: usize = 24;
 
@@ -49,7 +48,7 @@ pub(crate) fn build(keypair: &Keypair, swarm: SwarmId) -> io::Result<Boxed<(Peer
         .map(|stream, _| watched(stream))
         .upgrade(Version::V1Lazy)
         .authenticate(noise)
-        .multiplex(yamux_config())
+        .multiplex(muxer::Upgrade::default())
         .timeout(HANDSHAKE_LIMIT)
         .map(|(peer, muxer), _| (peer, StreamMuxerBox::new(muxer)));
     let quic = quic.map(|(peer, muxer), _| (peer, StreamMuxerBox::new(muxer)));
@@ -64,12 +63,6 @@ fn quic_config(keypair: &Keypair) -> quic::Config {
     config.max_concurrent_stream_limit = QUIC_STREAMS;
     config.max_stream_data = QUIC_STREAM_BYTES;
     config.max_connection_data = QUIC_CONNECTION_BYTES;
-    config
-}
-
-fn yamux_config() -> yamux::Config {
-    let mut config = yamux::Config::default();
-    config.set_max_num_streams(YAMUX_STREAMS);
     config
 }
 

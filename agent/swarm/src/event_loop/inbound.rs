@@ -3,26 +3,79 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use idlewild_protocol::{PeerId, Protocol};
+use idlewild_protocol::{BulkRequest, ContextOpen, PeerId, Protocol};
 use libp2p::Stream;
 use libp2p::swarm::ConnectionId;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::timeout;
 
 use super::EventLoop;
 use super::connections::Phase;
 use crate::address::Carrier;
+use crate::control::Presence;
 use crate::event::SwarmEvent;
-use crate::handle::Opening;
+use crate::frames::{StreamReader, StreamWriter, framed};
+use crate::handle::{Opening, Shared};
 use crate::jobs::JobServer;
+use crate::peer::PeerState;
 use crate::streams::{Inbound, Kind};
-use crate::{OpenError, probe};
+use crate::{OpenError, contexts, probe};
 
 /// How long a job may wait for its peer's control stream, which is on its way at the same time.
 const PRESENCE_LIMIT: Duration = Duration::from_secs(5);
 
+/// How long a new bulk stream may stay without saying what it is for.
+const REQUEST_LIMIT: Duration = Duration::from_secs(5);
+
 /// How long a probe waits for the one before it.
 const TURN_LIMIT: Duration = Duration::from_secs(2);
+
+/// What serves one peer's bulk stream.
+struct Bulk {
+    state: Arc<PeerState>,
+    shared: Arc<Shared>,
+    events: mpsc::Sender<SwarmEvent>,
+    presence: Presence,
+    probes: Arc<Semaphore>,
+    contexts: Arc<Semaphore>,
+}
+
+impl Bulk {
+    async fn serve(self, stream: Stream) {
+        let (mut reader, writer) = framed(stream);
+        match timeout(REQUEST_LIMIT, reader.next::<BulkRequest>()).await {
+            Ok(Ok(BulkRequest::Probe { bytes })) => self.serve_probes(reader, writer, bytes).await,
+            Ok(Ok(BulkRequest::Context(open))) => self.serve_context(reader, writer, open).await,
+            Ok(Err(_)) | Err(_) => tracing::debug!(peer = %self.state.peer, "a bulk stream came to nothing"),
+        }
+    }
+
+    async fn serve_probes(self, reader: StreamReader, writer: StreamWriter, bytes: u32) {
+        // The one before may not have seen its stream's end yet.
+        if let Ok(Ok(turn)) = timeout(TURN_LIMIT, self.probes.acquire_owned()).await {
+            probe::serve((reader, writer), bytes, &self.shared, &self.state).await;
+            drop(turn);
+        } else {
+            tracing::debug!(peer = %self.state.peer, "peer probes while it is probing");
+        }
+    }
+
+    async fn serve_context(self, reader: StreamReader, writer: StreamWriter, open: ContextOpen) {
+        let runtime = &self.shared.runtime;
+        let own = self.contexts.try_acquire_owned();
+        let (Ok(own), Ok(all)) = (own, Arc::clone(&self.shared.contexts).try_acquire_owned()) else {
+            tracing::debug!(peer = %self.state.peer, "too many contexts are being sent");
+            return contexts::turn_away(writer, runtime).await;
+        };
+        // The peer may be told of only a moment later; its pulls wait.
+        if timeout(PRESENCE_LIMIT, self.presence.told.cancelled()).await.is_err() {
+            return;
+        }
+        let context = contexts::accept((reader, writer), open, runtime, &self.state, (own, all));
+        // An agent that is gone sends nothing.
+        drop(self.events.send(SwarmEvent::Context { context, open }).await);
+    }
+}
 
 impl EventLoop {
     pub(super) fn handle_inbound(&mut self, inbound: Inbound) {
@@ -67,7 +120,7 @@ impl EventLoop {
                 let turn = arriving.acquire_owned().await;
                 match JobServer::accept(peer, stream, runtime).await {
                     // An agent that is gone takes no jobs.
-                    Ok((job, start)) => drop(events.send(SwarmEvent::Job { job, start }).await),
+                    Ok(event) => drop(events.send(event).await),
                     Err(lost) => tracing::debug!(%peer, %lost, "a job stream came to nothing"),
                 }
                 drop(turn);
@@ -81,15 +134,20 @@ impl EventLoop {
 
     fn accept_bulk(&mut self, peer: PeerId, stream: Stream) {
         let Some(member) = self.members.get(&peer) else { return };
-        let turns = Arc::clone(&member.probes);
-        let (state, shared) = (Arc::clone(&member.state), Arc::clone(&self.shared));
-        tokio::spawn(async move {
-            // The one before may not have seen its stream's end yet.
-            if let Ok(Ok(turn)) = timeout(TURN_LIMIT, turns.acquire_owned()).await {
-                probe::serve(stream, &shared, &state).await;
-                drop(turn);
-            } else {
-                tracing::debug!(%peer, "peer probes while it is probing");
+        let bulk = Bulk {
+            state: Arc::clone(&member.state),
+            shared: Arc::clone(&self.shared),
+            events: self.events.clone(),
+            presence: member.presence.clone(),
+            probes: Arc::clone(&member.probes),
+            contexts: Arc::clone(&member.contexts),
+        };
+        let tellers = bulk.presence.tellers.clone();
+        tellers.spawn(async move {
+            let over = bulk.presence.over.clone();
+            tokio::select! {
+                () = bulk.serve(stream) => {}
+                () = over.cancelled() => {}
             }
         });
     }

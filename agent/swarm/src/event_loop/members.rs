@@ -14,6 +14,7 @@ use super::connections::{Connection, Phase};
 use super::{EventLoop, Report};
 use crate::OpenError;
 use crate::address::Carrier;
+use crate::contexts;
 use crate::control::{Conversation, Order, Presence};
 use crate::dialing::Have;
 use crate::event::Departure;
@@ -56,6 +57,8 @@ pub(crate) struct Neighbour {
     pub(super) presence: Presence,
     /// One probe at a time.
     pub(super) probes: Arc<Semaphore>,
+    /// Contexts that it may pull at once.
+    pub(super) contexts: Arc<Semaphore>,
     /// Jobs whose start is being read, or waits for the agent: [`ARRIVING_JOBS`].
     pub(super) arriving: Arc<Semaphore>,
     links: Vec<ConnectionId>,
@@ -69,6 +72,7 @@ impl Neighbour {
             state: Arc::new(state),
             presence: Presence::default(),
             probes: Arc::new(Semaphore::new(1)),
+            contexts: Arc::new(Semaphore::new(contexts::MAX_PER_PEER)),
             arriving: Arc::new(Semaphore::new(ARRIVING_JOBS)),
             links: vec![link],
             talk: Talk::Awaited(queue),

@@ -46,6 +46,26 @@ async fn a_job_goes_there_and_its_tokens_come_back_in_order() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_prepare_comes_as_one_and_takes_what_a_destination_is_told() {
+    let world = World::new();
+    let (mut worker, origin) = world.pair().await;
+    let prepare = JobStart { epoch: Epoch(0), ..job(1) };
+    let mut client = origin.swarm.open_prepare(worker.id(), prepare.clone()).await.unwrap();
+    let prepared = worker.event(|event| match event {
+        SwarmEvent::Prepare { job, start } => Some((job, start)),
+        _ => None,
+    });
+    let (mut server, start) = prepared.await;
+    assert_eq!(*start, prepare);
+    let forward = JobRequest::Forward { from_index: 0, ids: vec![TokenId(7); 65_536] };
+    client.send(forward.clone()).await.unwrap();
+    assert_eq!(timeout(SOON, server.next()).await.unwrap(), Ok(forward));
+    let held = JobEvent::Held { epoch: Epoch(0), tokens: 65_536, pulled_tokens: 0, pulled_bytes: 0 };
+    server.send(held.clone()).await.unwrap();
+    assert_eq!(timeout(SOON, client.next()).await.unwrap(), Ok(held));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dropping_either_end_reaches_the_other_within_a_second() {
     let world = World::new();
     let (mut worker, origin) = world.pair().await;

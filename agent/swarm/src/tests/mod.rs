@@ -4,10 +4,12 @@
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "a test waits for one event of many")]
 
+mod contexts;
 mod hostile;
 mod jobs;
 mod membership;
 mod presence;
 #[cfg(unix)]
 mod processes;
+mod relay;
 mod world;

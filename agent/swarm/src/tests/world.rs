@@ -223,6 +223,7 @@ pub(super) fn job(n: u8) -> JobStart {
         sampling: Sampling::default(),
         max_tokens: 10,
         stop: Vec::new(),
+        pull: None,
     }
 }
 
