@@ -8,9 +8,13 @@ use axum::extract::rejection::{BytesRejection, PathRejection};
 use axum::extract::{Path, State};
 use idlewild_protocol::RequestId;
 
-use super::wire::{ExplainReply, InviteReply, InviteRequest, ModelsReply, RequestsReply, StatusReply, StopReply, code};
+use super::wire::{
+    ExplainReply, InviteReply, InviteRequest, ModelsReply, MoveReply, MoveRequest, RequestsReply, StatusReply,
+    StopReply, code,
+};
 use super::{Api, ApiError, body};
 use crate::driver::{Ask, InviteRefused, NoAnswer};
+use crate::origin::MoveRefused;
 
 impl From<NoAnswer> for ApiError {
     fn from(none: NoAnswer) -> Self {
@@ -25,6 +29,22 @@ impl From<InviteRefused> for ApiError {
             InviteRefused::MayNotInvite => Self::forbidden(code::MAY_NOT_INVITE, message),
             InviteRefused::BadTime { .. } => Self::bad_request(Some("invalid_value"), Some("ttl_s"), message),
             InviteRefused::NotKept(_) | InviteRefused::NoAddress => Self::unavailable(message, Duration::from_secs(5)),
+        }
+    }
+}
+
+impl From<MoveRefused> for ApiError {
+    fn from(refused: MoveRefused) -> Self {
+        let message = refused.to_string();
+        match refused {
+            MoveRefused::UnknownRequest => Self::not_found(code::UNKNOWN_REQUEST, message),
+            MoveRefused::UnknownPeer => Self::not_found(code::UNKNOWN_PEER, message),
+            MoveRefused::Ended
+            | MoveRefused::LacksModel
+            | MoveRefused::TakesNoWork
+            | MoveRefused::AlreadyThere
+            | MoveRefused::BeingPlaced
+            | MoveRefused::Refused(_) => Self::conflict(code::CANNOT_MOVE, message),
         }
     }
 }
@@ -62,6 +82,21 @@ pub(super) async fn explain(
 /// The last requests.
 pub(super) async fn requests(State(api): State<Api>) -> Json<RequestsReply> {
     Json(RequestsReply { requests: api.desk.records().latest().await })
+}
+
+/// A running request is to go on elsewhere.
+pub(super) async fn move_request(
+    State(api): State<Api>,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Json<MoveReply>, ApiError> {
+    let asked: MoveRequest = body::parse(&api, body)?;
+    let answer = api.desk.ask(|reply| Ask::Move(asked, reply)).await?;
+    match answer {
+        Err(MoveRefused::UnknownRequest) if api.desk.records().explain(asked.request).await.is_some() => {
+            Err(MoveRefused::Ended.into())
+        }
+        answer => Ok(Json(answer?)),
+    }
 }
 
 /// A ticket.

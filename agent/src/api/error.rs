@@ -39,6 +39,11 @@ impl ApiError {
         Self { code: Some(code::BAD_KEY), ..Self::new(StatusCode::UNAUTHORIZED, message) }
     }
 
+    /// It cannot be done as things are.
+    pub fn conflict(code: &'static str, message: impl Into<String>) -> Self {
+        Self { code: Some(code), ..Self::new(StatusCode::CONFLICT, message) }
+    }
+
     /// A page of another origin, or a name that is not ours.
     pub fn forbidden(code: &'static str, message: impl Into<String>) -> Self {
         Self { code: Some(code), ..Self::new(StatusCode::FORBIDDEN, message) }

@@ -65,6 +65,7 @@ pub fn router(api: Api) -> Router {
         .route("/idlewild/v1/status", get(control::status))
         .route("/idlewild/v1/explain/{request}", get(control::explain))
         .route("/idlewild/v1/invite", post(control::invite))
+        .route("/idlewild/v1/move", post(control::move_request))
         .route("/idlewild/v1/models", get(control::models).post(control::reread_models))
         .route("/idlewild/v1/requests", get(control::requests))
         .route("/idlewild/v1/stop", post(control::stop))

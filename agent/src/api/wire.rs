@@ -5,6 +5,7 @@
 //! | `GET /idlewild/v1/status` | | [`StatusReply`] |
 //! | `GET /idlewild/v1/explain/{request}` | | [`ExplainReply`] |
 //! | `GET /idlewild/v1/requests` | | [`RequestsReply`] |
+//! | `POST /idlewild/v1/move` | [`MoveRequest`] | [`MoveReply`], once the first step is taken |
 //! | `POST /idlewild/v1/invite` | [`InviteRequest`] | [`InviteReply`] |
 //! | `GET /idlewild/v1/models` | | [`ModelsReply`] |
 //! | `POST /idlewild/v1/models` | | [`ModelsReply`], once the models on disk have been read anew |
@@ -15,11 +16,15 @@
 //!
 //! Fields may be added; none is renamed or removed while the routes are version 1.
 
+mod moves;
+
 use idlewild_protocol::{
     BootId, DepartureCause, Epoch, FinishReason, ModelId, ModelInfo, ModelLoad, PeerId, PeerState, PeerTerms,
     RequestId, Role, SwarmId, Term,
 };
 use serde::{Deserialize, Serialize};
+
+pub use moves::{MeasuredMove, MoveRecord, MoveReply, MoveRequest, StandbyReply};
 
 /// The header of a generation's answer that names its request: what `idlewild explain` takes.
 pub const REQUEST_HEADER: &str = "x-idlewild-request";
@@ -162,6 +167,12 @@ pub struct ExplainReply {
     pub error: Option<String>,
     /// Where it ran, in order.
     pub assignments: Vec<AssignmentReply>,
+    /// Who stands by to take it over, while it runs.
+    #[serde(default)]
+    pub standby: Option<StandbyReply>,
+    /// What was planned for it, in order: the latest 64 plans, followed or not.
+    #[serde(default)]
+    pub moves: Vec<MoveRecord>,
 }
 
 /// One assignment of a request to a worker.
@@ -286,6 +297,10 @@ pub mod code {
     pub const BAD_KEY: &str = "invalid_api_key";
     /// No such request on record.
     pub const UNKNOWN_REQUEST: &str = "unknown_request";
+    /// No such peer is known.
+    pub const UNKNOWN_PEER: &str = "unknown_peer";
+    /// The request cannot be moved there now.
+    pub const CANNOT_MOVE: &str = "cannot_move";
     /// This peer may not invite.
     pub const MAY_NOT_INVITE: &str = "may_not_invite";
 }

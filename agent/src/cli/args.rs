@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::exit::Exit;
 use crate::config::{Layer, OwnerChoice};
@@ -32,6 +32,8 @@ pub(super) enum Command {
     Status(JsonArgs),
     /// Show where a request ran and why, with the numbers that decided
     Explain(ExplainArgs),
+    /// Have a running request go on at another peer, or be prepared there
+    Move(MoveArgs),
     /// Print a ticket with which one machine can join this swarm
     Invite(InviteArgs),
     /// Join a swarm; the ticket is asked for, or read from stdin or a file
@@ -152,6 +154,37 @@ pub(super) struct ExplainArgs {
     /// Print JSON
     #[arg(long)]
     pub(super) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct MoveArgs {
+    /// The request, as `idlewild run` and `idlewild explain` print it; it must have been asked at this peer
+    pub(super) request: String,
+    /// Where to: a peer's id, or the end of it that `idlewild status` shows
+    #[arg(long, value_name = "PEER")]
+    pub(super) to: String,
+    /// How its context gets there
+    #[arg(long, value_enum, default_value_t = WayArg::Auto)]
+    pub(super) way: WayArg,
+    /// Only have the context there, for when the worker leaves
+    #[arg(long)]
+    pub(super) prepare_only: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// How a context gets to another peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum WayArg {
+    /// As the rates between the two peers suggest
+    Auto,
+    /// The destination prefills the ids
+    Ids,
+    /// It pulls the whole KV cache
+    Whole,
+    /// It prefills from one end and pulls from the other
+    Rest,
 }
 
 #[derive(Debug, Args)]

@@ -154,7 +154,7 @@ pub(super) fn failure_of(reply: &ErrorReply) -> Failure {
         // Its message says what to do.
         Some(code::NO_PEER) => failure(Exit::NoPeer),
         Some(code::MODEL_NOT_FOUND) => failure(Exit::NotFound).hint("`idlewild models list` shows what there is"),
-        Some(code::CONTEXT_LENGTH | code::UNKNOWN_REQUEST) => failure(Exit::NotFound),
+        Some(code::CONTEXT_LENGTH | code::UNKNOWN_REQUEST | code::UNKNOWN_PEER) => failure(Exit::NotFound),
         Some(code::INVALID_VALUE) => failure(Exit::Usage),
         Some(code::BAD_KEY) => failure(Exit::State)
             .hint("the agent was started with another key; restart it (`idlewild down`, `idlewild up`)"),
@@ -204,6 +204,8 @@ mod tests {
             (Some("model_not_found"), Exit::NotFound),
             (Some("context_length_exceeded"), Exit::NotFound),
             (Some("unknown_request"), Exit::NotFound),
+            (Some("unknown_peer"), Exit::NotFound),
+            (Some("cannot_move"), Exit::Failed),
             (Some("invalid_value"), Exit::Usage),
             (Some("invalid_api_key"), Exit::State),
             (Some("something_else"), Exit::Failed),

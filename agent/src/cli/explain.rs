@@ -9,7 +9,7 @@ use super::client::Client;
 use super::context::Context;
 use super::failure::Failure;
 use super::format::{seconds, table};
-use super::{Exit, Printer};
+use super::{Exit, Printer, explain_moves};
 use crate::api::wire::{AssignmentReply, ExplainReply, RequestsReply};
 use crate::store::unix_s;
 
@@ -102,6 +102,7 @@ fn lines(story: &ExplainReply, now_s: u64) -> Vec<String> {
         lines.push(String::new());
         lines.extend(assignment_lines(assignment));
     }
+    lines.extend(explain_moves::lines(&story.moves));
     lines
 }
 
@@ -185,6 +186,8 @@ mod tests {
             output_tokens: 200,
             finish: Some(FinishReason::Stop),
             error: None,
+            standby: None,
+            moves: Vec::new(),
             assignments: vec![AssignmentReply {
                 epoch: Epoch(1),
                 worker: PeerId([1; 32]),

@@ -15,12 +15,14 @@ mod cluster;
 mod context;
 mod exit;
 mod explain;
+mod explain_moves;
 mod failure;
 mod format;
 mod identity;
 mod invite;
 mod join;
 mod models;
+mod moving;
 mod printer;
 mod process;
 mod run;
@@ -95,6 +97,7 @@ async fn dispatch(command: Command, context: &Context, printer: &mut Printer) ->
         Command::Run(args) => run::run(context, printer, args).await,
         Command::Status(args) => status::status(context, printer, args).await,
         Command::Explain(args) => explain::explain(context, printer, args).await,
+        Command::Move(args) => moving::move_request(context, printer, args).await,
         Command::Invite(args) => invite::invite(context, printer, args).await,
         Command::Join(args) => join::join(context, printer, args).await,
         Command::Models(args) => models::models(context, printer, args).await,

@@ -169,6 +169,9 @@ settings! {
         source: OwnerChoice = OwnerChoice::Unattended,
         /// The scripted source's file. Empty: "owner-control" in the state directory.
         script: String = String::new(),
+        /// Milliseconds for which the engine's memory is kept once the machine is wanted back (0 to 30000), so that what
+        /// it was working on can go on elsewhere without a long pause. It computes nothing meanwhile.
+        grace_ms: u32 = 1800,
     }
     /// What the agent writes about itself.
     log: LogSettings, LogPart {

@@ -33,6 +33,7 @@ impl Driver {
                 }
             }
         }
+        self.follow_leader();
     }
 
     /// The live view has changed, or a rank in it.
@@ -77,7 +78,7 @@ impl Driver {
     fn place(&mut self, origin: PeerId, request: &PlaceRequest) -> idlewild_protocol::PlaceReply {
         // What we say of ourselves is as fresh as it can be.
         self.speak();
-        let reply = self.coordinator.place(self.now(), &self.view, self.election.term(), origin, request);
+        let reply = self.planner.place(self.now(), &self.view, origin, request);
         debug!(request = %request.request, origin = %origin.short(), outcome = ?reply.outcome, "placed");
         reply
     }

@@ -7,8 +7,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
 use super::Catalogue;
-use crate::api::wire::{InviteReply, InviteRequest, ModelsReply, StatusReply, StopReply};
-use crate::origin::Records;
+use crate::api::wire::{InviteReply, InviteRequest, ModelsReply, MoveReply, MoveRequest, StatusReply, StopReply};
+use crate::origin::{MoveRefused, Records};
 
 /// Questions that may wait. They come from this machine's own command line: a person, or a script of theirs.
 const ASKS: usize = 16;
@@ -25,6 +25,8 @@ pub enum Ask {
     Models(oneshot::Sender<ModelsReply>),
     /// The models on disk have changed: read them anew, then answer as for `Models`.
     Reread(oneshot::Sender<ModelsReply>),
+    /// A running request is wanted elsewhere.
+    Move(MoveRequest, oneshot::Sender<Result<MoveReply, MoveRefused>>),
     /// A ticket for a newcomer.
     Invite(InviteRequest, oneshot::Sender<Result<InviteReply, InviteRefused>>),
     /// Stop as on SIGTERM.

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use idlewild_coordinator::coordinator::Coordinator;
 use idlewild_coordinator::election::{self, Election};
 use idlewild_coordinator::view::View;
 use idlewild_engine::{EngineNotice, EngineStats};
@@ -22,10 +21,11 @@ use super::digests::Digests;
 use super::links::Links;
 use super::network::Probed;
 use super::placements::Placements;
+use super::planner::Planner;
 use super::presence::Note;
 use super::survival::OwnSurvival;
 use crate::api::wire::ModelsReply;
-use crate::origin::{Departed, PlacementAsk, Records};
+use crate::origin::{Departed, OriginNews, PlacementAsk, Records};
 use crate::owner::{OwnerReport, OwnerSource, SessionLog, SessionTracker};
 use crate::store::{IdentitySeed, Store, StoredMembership};
 use crate::worker::{Gate, Worker};
@@ -59,7 +59,7 @@ pub(super) struct Driver {
 
     pub(super) view: View,
     pub(super) election: Election,
-    pub(super) coordinator: Coordinator,
+    pub(super) planner: Planner,
     pub(super) placements: Placements,
     pub(super) digests: Digests,
     pub(super) links: Links,
@@ -79,6 +79,8 @@ pub(super) struct Driver {
     pub(super) leaving: Option<DepartureCause>,
     /// How long it can still be reached then, in milliseconds.
     pub(super) notice_ms: u32,
+    /// How long a context stays in memory for others once this machine is wanted back, in milliseconds.
+    pub(super) grace_ms: u32,
     /// What the user should know, by heading.
     pub(super) warnings: BTreeMap<&'static str, String>,
     pub(super) next_housekeeping: Duration,
@@ -93,6 +95,7 @@ pub(super) type Reread = oneshot::Sender<ModelsReply>;
 pub(super) struct Inbox {
     pub(super) swarm: mpsc::Receiver<SwarmEvent>,
     pub(super) placements: mpsc::Receiver<PlacementAsk>,
+    pub(super) news: mpsc::Receiver<OriginNews>,
     pub(super) asks: mpsc::Receiver<Ask>,
     pub(super) owner: Box<dyn OwnerSource>,
     pub(super) notices: mpsc::Receiver<EngineNotice>,
@@ -106,6 +109,8 @@ pub(super) struct Inbox {
 enum Happened {
     Swarm(SwarmEvent),
     Placement(PlacementAsk),
+    /// Of a request of our own.
+    News(OriginNews),
     Ask(Ask),
     Owner(OwnerReport),
     Engine(EngineNotice),
@@ -127,6 +132,7 @@ impl Inbox {
             event = self.swarm.recv() => event.map_or(Happened::SwarmEnded, Happened::Swarm),
             Some(ask) = self.placements.recv() => Happened::Placement(ask),
             Some(ask) = self.asks.recv() => Happened::Ask(ask),
+            Some(news) = self.news.recv() => Happened::News(news),
             Some(notice) = self.notices.recv() => Happened::Engine(notice),
             Some(probed) = self.probed.recv() => Happened::Probed(probed),
             Some(reply) = self.reread.recv() => Happened::Reread(reply),
@@ -164,7 +170,8 @@ impl Driver {
     /// How long nothing needs to be done if nothing happens.
     fn patience(&self) -> Duration {
         let digest = self.digests.due(self.connected().len());
-        let timers = [self.election.poll_timeout(), Some(digest), Some(self.next_housekeeping)];
+        let planner = self.planner.poll_timeout();
+        let timers = [self.election.poll_timeout(), planner, Some(digest), Some(self.next_housekeeping)];
         let due = timers.into_iter().flatten().min().unwrap_or_default();
         due.saturating_sub(self.now())
     }
@@ -174,6 +181,7 @@ impl Driver {
             Happened::Owner(report) => self.handle_owner(report),
             Happened::Swarm(event) => self.handle_swarm(event).await,
             Happened::Placement(ask) => self.handle_placement(ask),
+            Happened::News(news) => self.handle_news(news),
             Happened::Ask(ask) => self.handle_ask(ask).await,
             Happened::Engine(notice) => self.handle_notice(notice),
             Happened::Probed(probed) => self.handle_probed(probed),
@@ -188,6 +196,7 @@ impl Driver {
         if self.election.poll_timeout().is_some_and(|due| due <= now) {
             self.elect(election::Input::Tick).await;
         }
+        self.tick_planner();
         if self.next_housekeeping <= now {
             self.next_housekeeping = now + HOUSEKEEPING;
             self.keep_house().await;

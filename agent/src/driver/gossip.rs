@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use idlewild_coordinator::view::Applied;
 use idlewild_protocol::{
     ControlMessage, CoordinatorView, Digest, DigestVersion, MAX_MODELS_PER_DIGEST, MAX_MODELS_PER_MESSAGE, ModelInfo,
     PeerId, SignedDigest,
@@ -32,6 +33,7 @@ impl Driver {
                 self.view.state_own(now, *digest, Some(signed.clone()));
                 self.digests.signed = Some(signed.clone());
                 self.tell(&peers, &ControlMessage::Digest(signed));
+                self.peer_changed(self.me);
             }
         }
         if let Some(peer) = self.digests.round_with(now, &peers, rand::random()) {
@@ -92,8 +94,10 @@ impl Driver {
     }
 
     pub(super) fn handle_digest(&mut self, from: PeerId, signed: SignedDigest) {
-        if let Err(error) = self.view.hear(self.now(), signed) {
-            warn!(peer = %from.short(), %error, "passed on a digest that is none");
+        match self.view.hear(self.now(), signed) {
+            Ok((peer, Applied::Newer)) => self.peer_changed(peer),
+            Ok((_, Applied::Stale | Applied::Departed | Applied::Full)) => {}
+            Err(error) => warn!(peer = %from.short(), %error, "passed on a digest that is none"),
         }
     }
 

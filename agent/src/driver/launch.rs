@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use idlewild_coordinator::coordinator::{Coordinator, CoordinatorConfig};
 use idlewild_coordinator::election::Election;
 use idlewild_coordinator::view::View;
 use idlewild_engine::{Backend as EngineBackend, Engine, EngineConfig, EngineNotice, FakeRates};
@@ -22,6 +21,7 @@ use super::desk::{Desk, DeskBack};
 use super::digests::Digests;
 use super::event_loop::{Driver, Inbox, Published};
 use super::links::Links;
+use super::planner::Planner;
 use super::presence::start_writer;
 use super::survival::Prior;
 use super::tickets::Tickets;
@@ -29,7 +29,10 @@ use super::{Clock, RunError};
 use crate::api::{self, Api, ApiKey, Hosts};
 use crate::config::{Backend, Config, OwnerChoice, Paths};
 use crate::models::ModelStore;
-use crate::origin::{Origins, Placer, Records, Shell, Submission, Workers};
+use crate::origin::{
+    Coordinating, MeasuredOverheads, OpenRequests, OriginNews, Origins, PlacementAsk, Placer, Records, Reports, Shell,
+    Submission, Workers,
+};
 use crate::owner::{OwnerSource, SessionLog, SessionTracker, owner_source};
 use crate::store::{
     DataLock, IdentitySeed, Running, Store, StoredMembership, load_or_create_api_key, load_or_create_identity,
@@ -238,6 +241,23 @@ pub(super) struct Assembled {
     pub(super) api: JoinHandle<std::io::Result<()>>,
 }
 
+/// Requests and the driver, joined.
+struct Joined {
+    coordinating: Coordinating,
+    planner: Planner,
+    placements: mpsc::Receiver<PlacementAsk>,
+    news: mpsc::Receiver<OriginNews>,
+}
+
+fn join_requests(me: PeerId) -> Joined {
+    let (placer, placements) = Placer::channel();
+    let (reports, news) = Reports::channel();
+    let open = OpenRequests::default();
+    let overheads = MeasuredOverheads::default();
+    let planner = Planner::new(me, open.clone(), overheads.clone());
+    Joined { coordinating: Coordinating { placer, open, reports, overheads }, planner, placements, news }
+}
+
 /// Puts the parts together: `stop` ends requests and the loop, in that order of being noticed.
 pub(super) async fn assemble(
     launch: &Launch,
@@ -250,14 +270,14 @@ pub(super) async fn assemble(
     let me = swarm.me();
     let OnDisk { _lock: lock, seed, membership, role, store, boot, models, key: _ } = disk;
     let (engine, notices, guess) = start_engine(launch)?;
-    let shut = Gate::Shut { cause: idlewild_protocol::DepartureCause::Unknown, notice_ms: 0 };
-    let (gate, gate_seen) = watch::channel(shut);
+    let (gate, gate_seen) = watch::channel(Gate::UNKNOWN);
     let idle_stop = Duration::from_secs(u64::from(launch.config.engine.idle_stop_s));
-    let worker = Worker::start(engine, models, gate_seen, idle_stop, (guess, &store.rates().await?));
+    let rates = store.rates().await?;
+    let worker = Worker::start(engine, models, (gate_seen, idle_stop), (guess, &rates), swarm.clone());
     let (departures, _) = broadcast::channel(DEPARTURES);
-    let (placer, placements) = Placer::channel();
+    let Joined { coordinating, planner, placements, news } = join_requests(me);
     let workers = Workers::new(worker.clone(), swarm.clone(), departures.clone());
-    let shell = Shell::new((me, clock), placer, workers, served.records.clone(), served.catalogue, stop.clone());
+    let shell = Shell::new((me, clock), coordinating, workers, served.records.clone(), served.catalogue, stop.clone());
     let origins = tokio::spawn(shell.dispatch(served.submissions));
     let (notes, estimates, writer) = start_writer(SessionLog::new(store.clone(), boot), store.clone(), prior(launch));
     let (probes, probed) = mpsc::channel(PROBES);
@@ -266,6 +286,7 @@ pub(super) async fn assemble(
     let inbox = Inbox {
         swarm: events,
         placements,
+        news,
         asks,
         owner,
         notices,
@@ -289,7 +310,7 @@ pub(super) async fn assemble(
         desk: Published { catalogue, ready },
         view: View::new(me),
         election,
-        coordinator: Coordinator::new(CoordinatorConfig::default()),
+        planner,
         placements: super::placements::Placements::default(),
         digests: Digests::new(me, boot),
         links,
@@ -305,6 +326,7 @@ pub(super) async fn assemble(
         stop,
         leaving: None,
         notice_ms: 0,
+        grace_ms: launch.config.owner.grace_ms,
         warnings: BTreeMap::new(),
         next_housekeeping: Duration::ZERO,
         next_beat: Duration::ZERO,

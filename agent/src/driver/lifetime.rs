@@ -19,7 +19,7 @@ use crate::models::ModelError;
 use crate::owner::{OwnerSource, ScriptError};
 use crate::store::{FileError, IdentityError, LockError, MembershipError, StoreError, remove_running};
 
-/// How long running jobs may take to tell their origins, at the end.
+/// How long running jobs may take to tell their origins, at the end, besides the time in which their contexts may leave.
 const JOBS_END: Duration = Duration::from_millis(500);
 
 /// How long open HTTP connections may take to hear the last word.
@@ -169,10 +169,11 @@ async fn run_with_api(
 impl Driver {
     /// Nothing new from here on; what runs is told, and a leader hands over.
     async fn say_farewell(&mut self) {
-        self.leave(DepartureCause::Shutdown, JOBS_END);
+        self.leave(DepartureCause::Shutdown);
         self.elect(election::Input::Leaving).await;
         let mut jobs = self.worker.watch_jobs();
-        if timeout(JOBS_END, jobs.wait_for(|running| *running == 0)).await.is_err() {
+        let grace = JOBS_END + Duration::from_millis(u64::from(self.grace_ms));
+        if timeout(grace, jobs.wait_for(|running| *running == 0)).await.is_err() {
             warn!("some jobs did not end in time");
         }
     }

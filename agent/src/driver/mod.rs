@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Conversations: `presence` (owner and session), `gossip` with `digests` and `survival`, `coordination` with
-//! `placements` (election, placement), `network` with `links`, `status` (the command line), `tickets` (newcomers).
+//! `placements` (election, placement), `plans` with `planner` (reports and plans of what runs), `network` with `links`, `status` (the command line), `tickets` (newcomers).
 //! `launch` and `lifetime` are the start and the end.
 //!
 //! Invariant: the loop never waits for the network, and for the disk only before a vote or to keep a ticket.
@@ -28,6 +28,8 @@ mod links;
 mod logging;
 mod network;
 mod placements;
+mod planner;
+mod plans;
 mod presence;
 mod status;
 mod survival;

@@ -7,7 +7,7 @@ use idlewild_swarm::{Departure, Probe, ProbeError, SwarmEvent};
 use tracing::{debug, info, warn};
 
 use super::Driver;
-use crate::worker::WorkerEnd;
+use crate::worker::{Part, WorkerEnd};
 
 /// A probe that has ended.
 pub(super) type Probed = (PeerId, Result<Probe, ProbeError>);
@@ -21,7 +21,9 @@ impl Driver {
             }
             SwarmEvent::Departed { peer, why, .. } => self.handle_departed(peer, why).await,
             SwarmEvent::Control { peer, message } => self.handle_control(peer, message).await,
-            SwarmEvent::Job { job, start } => self.worker.take(WorkerEnd::Remote(job), *start),
+            SwarmEvent::Job { job, start } => self.worker.take(WorkerEnd::Remote(job), *start, Part::Worker),
+            SwarmEvent::Prepare { job, start } => self.worker.take(WorkerEnd::Remote(job), *start, Part::Standby),
+            SwarmEvent::Context { context, open } => self.worker.give(context, open),
             SwarmEvent::Refused { peer, refusal, by } => warn!(peer = %peer.short(), %refusal, ?by, "refused"),
             SwarmEvent::Listening(address) => info!(address, "listening for peers"),
             SwarmEvent::Hint(hint) => {
@@ -51,6 +53,7 @@ impl Driver {
         if self.names.departed(peer) {
             self.publish_catalogue();
         }
+        self.peer_changed(peer);
         self.elect_among_live().await;
     }
 
@@ -64,9 +67,11 @@ impl Driver {
             ControlMessage::Place(request) => self.handle_place(from, &request),
             ControlMessage::Placed(reply) => self.placements.answered(from, reply),
             ControlMessage::Models(models) => self.handle_models(from, models),
-            ControlMessage::Goodbye { cause, notice_ms } => {
-                info!(peer = %from.short(), ?cause, notice_ms, "says goodbye");
-            }
+            ControlMessage::Goodbye { cause, notice_ms } => self.handle_goodbye(from, cause, notice_ms),
+            ControlMessage::Report(report) => self.handle_report(from, *report),
+            ControlMessage::Ended { request } => self.handle_ended(from, request),
+            ControlMessage::Plan(plan) => self.planner.planned(from, *plan),
+            ControlMessage::PlanRefused(refused) => self.handle_refused(from, refused),
             // The swarm keeps these to itself.
             ControlMessage::Ping { .. } | ControlMessage::Pong { .. } => {}
         }

@@ -72,7 +72,7 @@ impl Driver {
                 info!("session began");
             }
             SessionChange::Ended { cause, length } => {
-                self.gate.send_replace(Gate::Shut { cause, notice_ms: self.notice_ms });
+                self.gate.send_replace(Gate::Shut { cause, notice_ms: self.grace_ms });
                 info!(?cause, length_s = length.as_secs(), "session ended");
             }
         }
@@ -96,9 +96,9 @@ impl Driver {
     }
 
     /// The agent goes down: nothing new, and what runs is told.
-    pub(super) fn leave(&mut self, cause: DepartureCause, notice: Duration) {
+    pub(super) fn leave(&mut self, cause: DepartureCause) {
         self.leaving = Some(cause);
-        self.notice_ms = u32::try_from(notice.as_millis()).unwrap_or(u32::MAX);
+        self.notice_ms = self.grace_ms;
         self.gate.send_replace(Gate::Shut { cause, notice_ms: self.notice_ms });
         self.change_session(SessionInput::Leaving { cause });
         self.speak();

@@ -33,6 +33,7 @@ impl Driver {
                     rereads.send(reply).await.ok();
                 });
             }
+            Ask::Move(asked, answer) => self.handle_move(asked, answer),
             Ask::Invite(asked, reply) => drop(reply.send(self.invite(asked).await)),
             Ask::Stop(reply) => {
                 info!("told to stop");

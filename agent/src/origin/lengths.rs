@@ -1,18 +1,9 @@
-//! How long answers tend to be: the median of a model's last answers, capped by what the client allows.
+//! How long answers tend to be, by model and length of prompt, as far as this peer's own requests show.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use idlewild_coordinator::length::{Answer, LengthEstimate, LengthHistory};
 use idlewild_protocol::ModelId;
-
-/// Answers that are remembered of each model. A median over fewer jumps; over more it is slow to follow new habits.
-const KEPT: usize = 64;
-
-/// Models that are remembered; beyond it the one with the smallest id is forgotten.
-const MODELS: usize = 64;
-
-/// Tokens to expect before a model has answered.
-const PRIOR_TOKENS: u32 = 200;
 
 /// Bytes of UTF-8 a token stands for, roughly, in European languages (others take fewer).
 const BYTES_PER_TOKEN: usize = 4;
@@ -20,36 +11,35 @@ const BYTES_PER_TOKEN: usize = 4;
 /// Tokens that a chat template adds.
 const TEMPLATE_TOKENS: usize = 16;
 
-/// Remembers lengths.
-#[derive(Debug, Default)]
+/// Clients are not told apart: whoever has this machine's key is its user.
+type History = LengthHistory<(), ModelId>;
+
+/// Remembers lengths. Cheap to clone; all clones are one.
+#[derive(Debug, Clone, Default)]
 pub(super) struct Lengths {
-    by_model: Mutex<BTreeMap<ModelId, VecDeque<u32>>>,
+    history: Arc<Mutex<History>>,
 }
 
 impl Lengths {
-    /// Tokens to expect of the next answer.
-    pub(super) fn expect(&self, model: ModelId, max_tokens: u32) -> u32 {
-        let by_model = self.by_model.lock().unwrap_or_else(PoisonError::into_inner);
-        let median = by_model.get(&model).and_then(|lengths| {
-            let mut sorted: Vec<u32> = lengths.iter().copied().collect();
-            sorted.sort_unstable();
-            sorted.get(sorted.len() / 2).copied()
-        });
-        median.unwrap_or(PRIOR_TOKENS).clamp(1, max_tokens.max(1))
+    fn history(&self) -> MutexGuard<'_, History> {
+        self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An answer has come to its end by itself.
-    pub(super) fn saw(&self, model: ModelId, output_tokens: u32) {
-        let mut by_model = self.by_model.lock().unwrap_or_else(PoisonError::into_inner);
-        let lengths = by_model.entry(model).or_default();
-        if lengths.len() == KEPT {
-            lengths.pop_front();
-        }
-        lengths.push_back(output_tokens);
-        if by_model.len() > MODELS {
-            by_model.pop_first();
-        }
+    /// What is believed of the answer to a prompt of this length.
+    pub(super) fn estimate(&self, model: ModelId, prompt_tokens: u32) -> LengthEstimate {
+        self.history().estimate(&(), &model, prompt_tokens)
     }
+
+    /// An answer is over. `ended`: by itself; else it was cut off, and would have been longer.
+    pub(super) fn saw(&self, model: ModelId, prompt_tokens: u32, output_tokens: u32, ended: bool) {
+        self.history().observe(&(), &model, Answer { prompt_tokens, output_tokens, ended });
+    }
+}
+
+/// Tokens to expect of an answer before any of it is there: the median, within what is allowed.
+pub(super) fn expected(estimate: &LengthEstimate, max_tokens: u32) -> u32 {
+    let [_, _, median, ..] = estimate.residual(0, Some(max_tokens)).quantiles_tokens;
+    (median.round() as u32).clamp(1, max_tokens.max(1))
 }
 
 /// Tokens of a prompt of `bytes`, before a tokenizer has counted them.
@@ -63,18 +53,30 @@ mod tests {
 
     const MODEL: ModelId = ModelId([1; 32]);
 
+    fn expect(lengths: &Lengths, max_tokens: u32) -> u32 {
+        expected(&lengths.estimate(MODEL, 100), max_tokens)
+    }
+
     #[test]
-    fn the_median_of_the_last_answers_is_expected_within_what_is_allowed() {
+    fn what_answers_were_like_is_expected_within_what_is_allowed() {
         let lengths = Lengths::default();
-        assert_eq!(lengths.expect(MODEL, 1000), PRIOR_TOKENS);
-        for tokens in [10, 500, 30] {
-            lengths.saw(MODEL, tokens);
+        let prior = expect(&lengths, 10_000);
+        assert!((150..=250).contains(&prior), "{prior}");
+        assert_eq!(expect(&lengths, 16), 16);
+        for _ in 0..50 {
+            lengths.saw(MODEL, 100, 30, true);
         }
-        assert_eq!(lengths.expect(MODEL, 1000), 30);
-        assert_eq!(lengths.expect(MODEL, 16), 16);
-        for _ in 0..KEPT {
-            lengths.saw(MODEL, 70);
+        let learnt = expect(&lengths, 10_000);
+        assert!((20..=60).contains(&learnt), "{learnt}");
+    }
+
+    #[test]
+    fn an_answer_that_was_cut_off_counts_as_longer_than_it_was() {
+        let (cut, whole) = (Lengths::default(), Lengths::default());
+        for _ in 0..50 {
+            cut.saw(MODEL, 100, 30, false);
+            whole.saw(MODEL, 100, 30, true);
         }
-        assert_eq!(lengths.expect(MODEL, 1000), 70);
+        assert!(expect(&cut, 10_000) > 2 * expect(&whole, 10_000));
     }
 }

@@ -4,20 +4,30 @@
 //! api --Submission--> dispatcher --spawns--> task of one request: RequestMachine (pure)
 //!                                             |  AskPlacement --> driver (coordinator, or own view)
 //!                                             |  Start/Cancel --> pump: job stream --> worker (here or elsewhere)
+//!                                             |  reports, refusals --> driver --> coordinator
+//!                                             |  <-- plans, a person's wishes (open_requests)
 //!                                             '- Text, Done ----> outbox --> api
 //! ```
 //!
 //! The machine decides; this folder only carries its outputs out and what happens back in.
 
 mod failure;
+mod following;
 mod generation;
 mod lengths;
+mod manual;
+mod moves;
+mod open_requests;
 mod outbox;
+mod overheads;
 mod placer;
 mod pump;
 mod record;
 mod records;
+mod reporting;
 mod request;
+mod stopwatch;
+mod streams;
 
 use std::sync::Arc;
 
@@ -31,12 +41,30 @@ use crate::driver::{Catalogue, Clock};
 pub use generation::{
     Failure, FailureKind, GenerationEvent, GenerationRequest, GenerationStream, Origins, Submission, TooManyOpen,
 };
+#[cfg(test)]
+pub(crate) use open_requests::Registration;
+pub use open_requests::{MoveRefused, OpenRequests, Told, Wish};
+pub use overheads::MeasuredOverheads;
 pub use placer::{Answer, PlacementAsk, Placer};
 pub use pump::{Departed, Workers};
 pub use records::Records;
+pub use reporting::{OriginNews, Reports};
 
 use lengths::Lengths;
 use request::{LAST_WORDS, RequestTask};
+
+/// How requests and the driver, which knows the coordinator, reach each other.
+#[derive(Debug, Clone)]
+pub struct Coordinating {
+    /// Where to run: questions.
+    pub placer: Placer,
+    /// What becomes of what runs: plans, to the request.
+    pub open: OpenRequests,
+    /// How it is doing: reports, to the driver.
+    pub reports: Reports,
+    /// What moves take, for both.
+    pub overheads: MeasuredOverheads,
+}
 
 /// What every request of this peer works with. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -47,7 +75,10 @@ pub struct Shell {
     workers: Workers,
     records: Records,
     catalogue: watch::Receiver<Arc<Catalogue>>,
-    lengths: Arc<Lengths>,
+    lengths: Lengths,
+    open: OpenRequests,
+    reports: Reports,
+    overheads: MeasuredOverheads,
     stop: CancellationToken,
 }
 
@@ -55,13 +86,15 @@ impl Shell {
     /// For a peer's requests. `stop` ends them with a last word to their clients.
     pub fn new(
         (me, clock): (PeerId, Clock),
-        placer: Placer,
+        coordinating: Coordinating,
         workers: Workers,
         records: Records,
         catalogue: watch::Receiver<Arc<Catalogue>>,
         stop: CancellationToken,
     ) -> Self {
-        Self { me, clock, placer, workers, records, catalogue, lengths: Arc::default(), stop }
+        let Coordinating { placer, open, reports, overheads } = coordinating;
+        let lengths = Lengths::default();
+        Self { me, clock, placer, workers, records, catalogue, lengths, open, reports, overheads, stop }
     }
 
     /// Takes requests until they end or the agent stops; then waits a moment for last words.

@@ -1,17 +1,21 @@
-//! Carries one assignment's events from its worker to the request's task.
+//! Carries one stream's words between its worker (or destination) and the request's task.
 
 use idlewild_coordinator::ownership::LossReason;
-use idlewild_protocol::{Epoch, JobEvent, JobStart, PeerId};
+use idlewild_protocol::{JobEvent, JobRequest, JobStart, PeerId};
 use idlewild_swarm::Swarm;
 use tokio::sync::{broadcast, mpsc};
 use tokio::task::AbortHandle;
 
-use crate::worker::{OriginEnd, Worker, local_line};
+use super::streams::StreamName;
+use crate::worker::{OriginEnd, Part, Worker, local_line};
 
-/// Events of one assignment that may wait for the request's task. A full queue slows the worker's stream down.
+/// Events of one stream that may wait for the request's task. A full queue slows the worker's stream down.
 pub(super) const NEWS: usize = 64;
 
-/// What comes of an assignment.
+/// Words for one stream that may wait: a destination is told each token.
+const WORDS: usize = 256;
+
+/// What comes of a stream.
 #[derive(Debug)]
 pub(super) enum News {
     /// Its worker says.
@@ -19,6 +23,9 @@ pub(super) enum News {
     /// It is no more.
     Lost(LossReason),
 }
+
+/// News of a stream.
+pub(super) type NewsOf = (StreamName, News);
 
 /// A departure that the swarm noticed.
 pub type Departed = (PeerId, LossReason);
@@ -39,41 +46,59 @@ impl Workers {
         Self { me: swarm.me(), local, swarm, departures }
     }
 
-    async fn open(&self, worker: PeerId, start: JobStart) -> Result<OriginEnd, LossReason> {
+    async fn open(&self, worker: PeerId, start: JobStart, part: Part) -> Result<OriginEnd, LossReason> {
         if worker == self.me {
             let (ours, theirs) = local_line(self.me);
-            self.local.take(theirs, start);
+            self.local.take(theirs, start, part);
             return Ok(ours);
         }
-        let opened = self.swarm.open_job(worker, start).await;
+        let opened = match part {
+            Part::Worker => self.swarm.open_job(worker, start).await,
+            Part::Standby => self.swarm.open_prepare(worker, start).await,
+        };
         opened.map(|client| OriginEnd::Remote(Box::new(client))).map_err(|_| LossReason::NotOpened)
     }
 }
 
-/// The running transport of one assignment. Dropping it closes the stream, which cancels the job.
+/// The running transport of one stream. Dropping it closes the stream, which cancels the job.
 #[derive(Debug)]
 pub(super) struct Pump {
-    pub(super) epoch: Epoch,
+    words: mpsc::Sender<JobRequest>,
     task: AbortHandle,
 }
 
 impl Pump {
-    /// Opens the job and carries its events, ending with a loss or with the worker's last word.
-    pub(super) fn start(workers: &Workers, worker: PeerId, start: JobStart, news: mpsc::Sender<(Epoch, News)>) -> Self {
-        let epoch = start.epoch;
+    /// Opens the job and carries what is said, ending with a loss or with the worker's last word.
+    pub(super) fn start(
+        workers: &Workers,
+        worker: PeerId,
+        start: JobStart,
+        name: StreamName,
+        news: mpsc::Sender<NewsOf>,
+    ) -> Self {
+        let (words, outgoing) = mpsc::channel(WORDS);
         let workers = workers.clone();
         let departures = workers.departures.subscribe();
         let task = tokio::spawn(async move {
-            let carried = carry(&workers, worker, start, &news);
+            let carried = carry(&workers, worker, start, name, (outgoing, &news));
             let lost = tokio::select! {
                 lost = carried => lost,
                 lost = departure_of(worker, departures) => Some(lost),
             };
             if let Some(lost) = lost {
-                news.send((epoch, News::Lost(lost))).await.ok();
+                news.send((name, News::Lost(lost))).await.ok();
             }
         });
-        Self { epoch, task: task.abort_handle() }
+        Self { words, task: task.abort_handle() }
+    }
+
+    /// Says something to the worker. False where too much waits already: it is as good as gone.
+    pub(super) fn tell(&self, word: JobRequest) -> bool {
+        match self.words.try_send(word) {
+            // Closed: its end is on the way as news.
+            Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => true,
+            Err(mpsc::error::TrySendError::Full(_)) => false,
+        }
     }
 }
 
@@ -87,18 +112,32 @@ async fn carry(
     workers: &Workers,
     worker: PeerId,
     start: JobStart,
-    news: &mpsc::Sender<(Epoch, News)>,
+    name: StreamName,
+    (mut words, news): (mpsc::Receiver<JobRequest>, &mpsc::Sender<NewsOf>),
 ) -> Option<LossReason> {
-    let epoch = start.epoch;
-    let mut line = match workers.open(worker, start).await {
+    let part = match name {
+        StreamName::Assignment(_) => Part::Worker,
+        StreamName::Preparation(_) => Part::Standby,
+    };
+    let mut line = match workers.open(worker, start, part).await {
         Ok(line) => line,
         Err(lost) => return Some(lost),
     };
     loop {
-        let Ok(event) = line.next().await else { return Some(LossReason::Closed) };
-        let is_last = matches!(event, JobEvent::Finished { .. } | JobEvent::Failed { .. });
-        if news.send((epoch, News::Event(event))).await.is_err() || is_last {
-            return None;
+        // Both sides of the line can be dropped half-way without losing or cutting a word.
+        tokio::select! {
+            Some(word) = words.recv() => {
+                if line.send(word).await.is_err() {
+                    return Some(LossReason::Closed);
+                }
+            }
+            event = line.next() => {
+                let Ok(event) = event else { return Some(LossReason::Closed) };
+                let is_last = matches!(event, JobEvent::Finished { .. } | JobEvent::Failed { .. });
+                if news.send((name, News::Event(event))).await.is_err() || is_last {
+                    return None;
+                }
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use idlewild_coordinator::ownership::{Assignment, Ending, LossReason, RequestMachine};
 use idlewild_protocol::{DepartureCause, FinishReason, PeerId, PlaceOutcome};
 
-use crate::api::wire::{AssignmentReply, ExplainReply};
+use crate::api::wire::{AssignmentReply, ExplainReply, MoveRecord, StandbyReply};
 
 /// What the machine does not know of its request.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl Particulars {
     }
 
     /// The record as of now.
-    pub(super) fn record(&self, machine: &RequestMachine) -> ExplainReply {
+    pub(super) fn record(&self, machine: &RequestMachine, moves: Vec<MoveRecord>) -> ExplainReply {
         let spec = machine.spec();
         let log = machine.log();
         ExplainReply {
@@ -53,6 +53,12 @@ impl Particulars {
             output_tokens: log.next_index(),
             finish: self.finish,
             error: self.error.clone(),
+            standby: machine.standby().map(|standby| StandbyReply {
+                peer: standby.destination,
+                held_tokens: standby.held_tokens,
+                lag_tokens: standby.lag_tokens,
+            }),
+            moves,
             assignments: machine.story().iter().map(|assignment| self.assignment(assignment)).collect(),
         }
     }
@@ -90,6 +96,7 @@ fn cause_of(how: &Ending) -> Option<DepartureCause> {
         | Ending::Silent(_)
         | Ending::Faulty(_)
         | Ending::HandedOver
+        | Ending::Requeued
         | Ending::ClientGone => None,
     }
 }

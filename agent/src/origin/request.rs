@@ -3,15 +3,17 @@
 use std::time::Duration;
 
 use idlewild_coordinator::ownership::{Input, Limits, Output, RequestMachine, RequestSpec};
-use idlewild_protocol::{Epoch, JobEvent, JobInput, JobStart, PeerId};
+use idlewild_protocol::{Epoch, FinishReason, JobEvent, JobInput, JobRequest, JobStart, PeerId};
 use tokio::sync::mpsc;
-use tracing::{Instrument, debug, info, info_span, warn};
+use tracing::{Instrument, debug, info, info_span};
 
-use super::lengths::prompt_tokens;
+use super::following::Following;
+use super::lengths::{expected, prompt_tokens};
+use super::open_requests::Told;
 use super::outbox::Outbox;
 use super::placer::Answer;
-use super::pump::{NEWS, News, Pump};
 use super::record::Particulars;
+use super::streams::Streams;
 use super::{Failure, GenerationEvent, GenerationRequest, Shell, Submission, failure};
 use crate::api::wire::ExplainReply;
 
@@ -26,16 +28,17 @@ pub(super) struct RequestTask {
     outbox: Outbox,
     /// The last event, once there is one.
     last: Option<GenerationEvent>,
-    pump: Option<Pump>,
-    news_in: mpsc::Sender<(Epoch, News)>,
-    news: mpsc::Receiver<(Epoch, News)>,
+    streams: Streams,
     answers_in: mpsc::Sender<Answer>,
     answers: mpsc::Receiver<Answer>,
+    following: Following,
 }
 
 /// What woke the task.
 enum Woke {
     Input(Input),
+    /// It is told something; none: it is time to report.
+    Told(Option<Told>),
     Delivered,
     ClientGone,
     ShutDown,
@@ -47,11 +50,15 @@ impl RequestTask {
         let now = shell.clock.now();
         let model_name = shell.catalogue.borrow().model(request.model).map(|model| model.info.name.clone());
         let particulars = Particulars::new(shell.me, model_name.unwrap_or_else(|| request.model.to_string()), now);
-        let machine = RequestMachine::new(now, spec_of(&shell, request), Limits::default());
-        let (news_in, news) = mpsc::channel(NEWS);
+        let spec = spec_of(&shell, request);
+        let estimate = shell.lengths.estimate(spec.model, spec.prompt_tokens_estimate);
+        let (reports, id) = (shell.reports.clone(), spec.request);
+        let following = Following::new((shell.me, now), &shell.open, (reports, shell.overheads.clone()), id, estimate);
+        let machine = RequestMachine::new(now, spec, Limits::default());
         let (answers_in, answers) = mpsc::channel(ANSWERS);
         let outbox = Outbox::new(events);
-        Self { shell, machine, particulars, outbox, last: None, pump: None, news_in, news, answers_in, answers }
+        let streams = Streams::new();
+        Self { shell, machine, particulars, outbox, last: None, streams, answers_in, answers, following }
     }
 
     /// Runs to the last event, or until the client is gone.
@@ -65,11 +72,18 @@ impl RequestTask {
         let mut client_gone = false;
         self.carry_out();
         while !self.machine.is_over() {
-            match self.wake().await {
+            let woke = self.wake().await;
+            let is_told = matches!(woke, Woke::Told(Some(_)));
+            match woke {
                 Woke::Input(input) => {
                     self.pass_on_reading(&input);
+                    if let Input::Lost { .. } = input {
+                        self.following.lost(self.shell.clock.now());
+                    }
                     self.machine.handle(self.shell.clock.now(), input);
                 }
+                Woke::Told(Some(told)) => self.following.take(self.shell.clock.now(), &mut self.machine, told),
+                Woke::Told(None) => {}
                 Woke::Delivered => continue,
                 Woke::ClientGone => {
                     client_gone = true;
@@ -81,6 +95,12 @@ impl RequestTask {
                 }
             }
             self.carry_out();
+            while self.following.follow_up(self.shell.clock.now(), &mut self.machine) {
+                self.carry_out();
+            }
+            if self.following.take_news() || is_told {
+                self.shell.records.update(self.particulars.record(&self.machine, self.following.records()));
+            }
         }
         // The record is closed before the client knows that it is over: who then asks for it finds it whole.
         let record = self.close();
@@ -107,11 +127,9 @@ impl RequestTask {
             biased;
             () = self.shell.stop.cancelled() => Woke::ShutDown,
             delivered = self.outbox.deliver() => if delivered { Woke::Delivered } else { Woke::ClientGone },
-            Some((epoch, news)) = self.news.recv() => Woke::Input(match news {
-                News::Event(event) => Input::Event { epoch, event },
-                News::Lost(why) => Input::Lost { epoch, why },
-            }),
+            input = self.streams.next() => Woke::Input(input),
             Some(answer) = self.answers.recv() => Woke::Input(self.take_answer(answer)),
+            told = self.following.next(clock) => Woke::Told(told),
             () = tick => Woke::Input(Input::Tick),
         }
     }
@@ -119,7 +137,7 @@ impl RequestTask {
     /// How far the worker is with the prompt matters to nobody but the client.
     fn pass_on_reading(&mut self, input: &Input) {
         if let Input::Event { epoch, event: JobEvent::Prefilled { done, total, .. } } = input
-            && self.pump.as_ref().is_some_and(|pump| pump.epoch == *epoch)
+            && self.machine.live().is_some_and(|(live, _)| live == *epoch)
         {
             self.outbox.push(GenerationEvent::Reading { done: *done, total: *total });
         }
@@ -149,7 +167,8 @@ impl RequestTask {
                 Output::Done { reason, prompt_tokens, output_tokens } => {
                     info!(?reason, prompt_tokens, output_tokens, "done");
                     self.particulars.finish = Some(reason);
-                    self.shell.lengths.saw(self.machine.spec().model, output_tokens);
+                    let ended = reason == FinishReason::Stop;
+                    self.shell.lengths.saw(self.machine.spec().model, prompt_tokens, output_tokens, ended);
                     self.last = Some(GenerationEvent::Done { reason, prompt_tokens, output_tokens });
                 }
                 Output::Failed(error) => self.fail(failure::explain(&error, self.machine.log().next_index())),
@@ -158,8 +177,7 @@ impl RequestTask {
                     story_grew = true;
                     self.outbox.push(GenerationEvent::Moved { from, at_index });
                 }
-                // Planned moves have no messages yet, so that nobody proposes any and the machine says none of these.
-                Output::StopAfter { .. }
+                step @ (Output::StopAfter { .. }
                 | Output::GoOn { .. }
                 | Output::Prepare { .. }
                 | Output::Forward { .. }
@@ -167,26 +185,85 @@ impl RequestTask {
                 | Output::TakeOver { .. }
                 | Output::Release { .. }
                 | Output::Refused { .. }
-                | Output::Standby { .. } => warn!("a planned move was asked for, and there is nothing to move with"),
+                | Output::Standby(_)) => story_grew |= self.carry_out_step(step),
             }
         }
         if story_grew {
-            self.shell.records.update(self.particulars.record(&self.machine));
+            self.shell.records.update(self.particulars.record(&self.machine, self.following.records()));
+        }
+    }
+
+    /// One output of a planned move. Whether it belongs into the story.
+    fn carry_out_step(&mut self, step: Output) -> bool {
+        match step {
+            Output::StopAfter { epoch, index, .. } => {
+                self.streams.tell_worker(epoch, JobRequest::StopAfter { index });
+                self.streams.catch_up();
+                false
+            }
+            Output::GoOn { epoch, .. } => {
+                self.streams.tell_worker(epoch, JobRequest::GoOn);
+                false
+            }
+            Output::Prepare { destination, preparation, context } => {
+                debug!(destination = %destination.short(), ?preparation, "prepares");
+                self.following.prepares(self.shell.clock.now(), context.pull.is_some());
+                self.streams.prepare(&self.shell.workers, destination, preparation, *context);
+                true
+            }
+            Output::Forward { preparation, from_index, ids, .. } => {
+                self.streams.forward(preparation, from_index, &ids);
+                false
+            }
+            Output::Keep { preparation, warm, .. } => {
+                self.streams.tell_destination(preparation, JobRequest::Keep { warm });
+                false
+            }
+            Output::TakeOver { destination, preparation, epoch, from_index } => {
+                self.outbox.push(GenerationEvent::Placed { worker: destination });
+                self.streams.take_over(preparation, epoch, from_index);
+                true
+            }
+            Output::Release { destination, preparation, why } => {
+                debug!(?preparation, %why, "releases");
+                self.following.dropped(destination, &why);
+                self.streams.close_destination(preparation);
+                true
+            }
+            Output::Refused { generation, why } => {
+                self.following.refused(&self.machine, generation, why);
+                true
+            }
+            Output::Standby(report) => {
+                if let Some(standby) = report.filter(|standby| standby.held_tokens > 0) {
+                    let now = self.shell.clock.now();
+                    self.following.pulled(now, standby.destination, self.streams.pulled());
+                }
+                true
+            }
+            // Of no move: carried out before.
+            Output::AskPlacement(_)
+            | Output::PlaceAlone(_)
+            | Output::Start { .. }
+            | Output::Cancel { .. }
+            | Output::Prompt { .. }
+            | Output::Text { .. }
+            | Output::Done { .. }
+            | Output::Failed(_)
+            | Output::Moved { .. } => false,
         }
     }
 
     fn start(&mut self, worker: PeerId, start: JobStart) {
         debug!(worker = %worker.short(), epoch = %start.epoch, "starts");
         self.outbox.push(GenerationEvent::Placed { worker });
-        self.pump = Some(Pump::start(&self.shell.workers, worker, start, self.news_in.clone()));
+        self.streams.start(&self.shell.workers, worker, start);
     }
 
     /// Closing the stream is the cancel.
     fn cancel(&mut self, worker: PeerId, epoch: Epoch) {
         debug!(worker = %worker.short(), %epoch, "cancels");
-        if self.pump.as_ref().is_some_and(|pump| pump.epoch == epoch) {
-            self.pump = None;
-        }
+        self.streams.close_worker(epoch);
     }
 
     fn text(&mut self, index: u32, text: String) {
@@ -210,9 +287,9 @@ impl RequestTask {
     }
 
     fn close(&mut self) -> ExplainReply {
-        self.pump = None;
+        self.streams.close_all();
         self.particulars.ended = Some(self.shell.clock.now());
-        let record = self.particulars.record(&self.machine);
+        let record = self.particulars.record(&self.machine, self.following.records());
         self.shell.records.end(record.clone());
         record
     }
@@ -225,7 +302,7 @@ fn spec_of(shell: &Shell, request: GenerationRequest) -> RequestSpec {
         JobInput::Text { prompt } => prompt_tokens(prompt.len()),
         JobInput::Tokens { prompt, .. } => u32::try_from(prompt.len()).unwrap_or(u32::MAX),
     };
-    let expected_output_tokens = shell.lengths.expect(model, max_tokens);
+    let expected_output_tokens = expected(&shell.lengths.estimate(model, prompt_tokens_estimate), max_tokens);
     RequestSpec { request, model, input, sampling, max_tokens, stop, prompt_tokens_estimate, expected_output_tokens }
 }
 

@@ -17,6 +17,11 @@ pub enum Gate {
     },
 }
 
+impl Gate {
+    /// Before anything is known of the owner.
+    pub const UNKNOWN: Self = Self::Shut { cause: DepartureCause::Unknown, notice_ms: 0 };
+}
+
 /// What a job is told when the gate shuts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shut {

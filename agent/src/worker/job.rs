@@ -1,25 +1,35 @@
-//! One job: from its start to its last event, its cancel, or the owner's return.
+//! One job: from its first words to its last event, its cancel, or the owner's return.
+//!
+//! ```text
+//! Start ----------------> works: tokens --StopAfter--> parked --Cancel--> (end)
+//! Start with a pull ----> gets ready -----^   ^  ^        '---GoOn---> works
+//! Prepare --------------> stands by --TakeOver-'  '-- the gate shuts: says goodbye, lingers with its context
+//! ```
 
+use std::convert::Infallible;
 use std::time::Duration;
 
-use idlewild_engine::{EngineError, EngineJob, EngineStream, SequenceEvent};
-use idlewild_protocol::{Epoch, JobEvent, JobFailure, JobRequest, JobStart};
+use idlewild_engine::{EngineStream, SequenceEvent};
+use idlewild_protocol::{Epoch, JobEvent, JobFailure, JobInput, JobRequest, JobStart, Pull, PullPart, RequestId};
 use tokio::sync::watch;
-use tokio::time::{MissedTickBehavior, interval};
-use tracing::{debug, info};
+use tokio::time::timeout;
+use tracing::{debug, info, warn};
 
+use super::contexts::Kept;
 use super::gate::{Gate, Shut, shut};
-use super::{Worker, WorkerEnd};
-
-/// Proof of life while a model is loaded; origins give up after 3.5 s of silence.
-const LOADING_SIGN: Duration = Duration::from_secs(1);
+use super::pull::Pulling;
+use super::submit::How;
+use super::{Part, Worker, WorkerEnd, submit};
 
 /// How long a last word to the origin may take before the job ends without it.
 const LAST_WORD: Duration = Duration::from_millis(500);
 
+/// What a sequence that takes over makes in a moment.
+const SHORT_TOKENS: u32 = 64;
+
 /// How a job ended on this side.
 #[derive(Debug)]
-enum End {
+pub(super) enum End {
     /// All was said.
     Complete,
     /// Nobody listens any more.
@@ -31,73 +41,325 @@ enum End {
 }
 
 /// Runs a job and says its last word.
-pub(super) async fn run(worker: &Worker, mut line: WorkerEnd, start: JobStart) {
+pub(super) async fn run(worker: &Worker, mut line: WorkerEnd, start: JobStart, part: Part) {
     let (request, epoch, origin) = (start.request, start.epoch, line.origin());
-    info!(%request, %epoch, origin = %origin.short(), "job began");
+    info!(%request, %epoch, ?part, origin = %origin.short(), "job began");
     let mut gate = worker.gate.clone();
     let is_open = *gate.borrow() == Gate::Open;
+    let mut at = epoch;
     let end = if is_open {
-        Job { worker, line: &mut line, gate: &mut gate, epoch }.serve(start).await
+        serve(worker, &mut line, &mut gate, (start, part), &mut at).await
     } else {
         End::Failed(JobFailure::Leaving)
     };
-    info!(%request, %epoch, ?end, "job ended");
+    info!(%request, epoch = %at, ?end, "job ended");
     let last = match end {
         End::Complete | End::Gone => return,
-        End::Shut(Shut { cause, notice_ms }) => JobEvent::Leaving { epoch, cause, notice_ms },
-        End::Failed(failure) => JobEvent::Failed { epoch, failure: failure.clipped() },
+        End::Shut(Shut { cause, notice_ms }) => JobEvent::Leaving { epoch: at, cause, notice_ms },
+        End::Failed(failure) => JobEvent::Failed { epoch: at, failure: failure.clipped() },
     };
-    if tokio::time::timeout(LAST_WORD, line.send(last)).await.is_err() {
-        debug!(%request, %epoch, "origin does not take the last word");
+    say_last(&mut line, last).await;
+}
+
+async fn say_last(line: &mut WorkerEnd, event: JobEvent) {
+    if !matches!(timeout(LAST_WORD, line.send(event)).await, Ok(Ok(()))) {
+        debug!("the origin does not take the last word");
     }
 }
 
-/// A job that the gate let in.
+/// `at` is the epoch that events are of; it is raised when a standby takes over.
+async fn serve(
+    worker: &Worker,
+    line: &mut WorkerEnd,
+    gate: &mut watch::Receiver<Gate>,
+    (start, part): (JobStart, Part),
+    at: &mut Epoch,
+) -> End {
+    let (request, model) = (start.request, start.model);
+    let pull = start.pull.and_then(|pull| worker.as_the_link_is(pull));
+    let sent = ids_of(&start.input);
+    let is_prepared = part == Part::Standby || pull.is_some();
+    let expect = pull.filter(|pull| pull.part == PullPart::Whole).map(|_| 0);
+    let how = if is_prepared { How::StandBy { expect } } else { How::Work };
+    let (stream, early) = match submit::begin(worker, (line, gate), start, how).await {
+        Ok(begun) => begun,
+        Err(end) => return end,
+    };
+    let handle = stream.handle();
+    let (layout, kv_bytes_per_token) =
+        worker.engine().model.map_or((None, 0), |loaded| (loaded.layout, loaded.kv_bytes_per_token));
+    let kept = worker.contexts.keep(request, model, layout, handle.clone());
+    let role = match part {
+        Part::Standby => Role::StandsBy,
+        Part::Worker if is_prepared => Role::GetsReady { from_index: sent.generated },
+        Part::Worker => Role::Works,
+    };
+    Job { worker, line, gate, at, request, stream, kept, role, pull, pulling: None, sent, kv_bytes_per_token, held: 0 }
+        .serve(early)
+        .await
+}
+
+/// Ids that the origin sent.
+#[derive(Debug, Clone, Copy)]
+struct Sent {
+    prompt: u32,
+    generated: u32,
+}
+
+impl Sent {
+    fn all(self) -> u32 {
+        self.prompt.saturating_add(self.generated)
+    }
+}
+
+fn ids_of(input: &JobInput) -> Sent {
+    let count = |ids: &[_]| u32::try_from(ids.len()).unwrap_or(u32::MAX);
+    match input {
+        JobInput::Tokens { prompt, generated } => Sent { prompt: count(prompt), generated: count(generated) },
+        JobInput::Chat { .. } | JobInput::Text { .. } => Sent { prompt: 0, generated: 0 },
+    }
+}
+
+/// What the sequence is here for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// It draws tokens.
+    Works,
+    /// It is the worker already, and draws as soon as it holds the context.
+    GetsReady {
+        /// The first token that it draws.
+        from_index: u32,
+    },
+    /// It holds the context for the case.
+    StandsBy,
+}
+
+/// A job that the gate let in, with its sequence.
 struct Job<'a> {
     worker: &'a Worker,
     line: &'a mut WorkerEnd,
     gate: &'a mut watch::Receiver<Gate>,
-    epoch: Epoch,
+    at: &'a mut Epoch,
+    request: RequestId,
+    stream: EngineStream,
+    kept: Kept,
+    role: Role,
+    /// What may be pulled, until that has begun.
+    pull: Option<Pull>,
+    pulling: Option<Pulling>,
+    sent: Sent,
+    kv_bytes_per_token: u32,
+    /// Tokens that the sequence holds, by its last word.
+    held: u32,
+}
+
+/// What woke the job.
+enum Woke {
+    Told(JobRequest),
+    Engine(SequenceEvent),
+    Pulled,
 }
 
 impl Job<'_> {
-    async fn serve(mut self, start: JobStart) -> End {
-        let mut stream = match self.submit(start).await {
-            Ok(stream) => stream,
-            Err(end) => return end,
-        };
+    /// Begins with the words that came while the model was loaded.
+    async fn serve(mut self, early: Vec<JobRequest>) -> End {
+        let Err(end) = self.work(early).await;
+        match end {
+            End::Shut(shut) => self.leave(shut).await,
+            End::Complete | End::Gone | End::Failed(_) => end,
+        }
+    }
+
+    async fn work(&mut self, early: Vec<JobRequest>) -> Result<Infallible, End> {
+        early.into_iter().try_for_each(|word| self.obey(word))?;
         loop {
-            // The gate first: what the owner's return costs is one step of the engine, whatever else is ready.
-            let event = tokio::select! {
-                biased;
-                shut = shut(self.gate) => return End::Shut(shut),
-                request = self.line.next() => match request {
-                    Ok(JobRequest::Cancel) | Err(_) => return End::Gone,
-                    Ok(JobRequest::Start(_)) => continue,
-                },
-                event = stream.next() => event,
-            };
-            let Some(event) = event else { return End::Failed(JobFailure::Engine("it went away".to_owned())) };
-            let is_last = event.is_last();
-            let event = match event {
-                SequenceEvent::Failed(failure) => return End::Failed(failure),
-                SequenceEvent::Accepted { .. }
-                | SequenceEvent::Prefilled { .. }
-                | SequenceEvent::Token { .. }
-                | SequenceEvent::Finished { .. } => self.event_of(event),
-            };
-            if let Err(end) = self.say(event).await {
-                return end;
-            }
-            if is_last {
-                return End::Complete;
+            match self.wake().await? {
+                Woke::Told(word) => self.obey(word)?,
+                Woke::Engine(event) => self.hear(event).await?,
+                Woke::Pulled => self.have_pulled()?,
             }
         }
     }
 
+    async fn wake(&mut self) -> Result<Woke, End> {
+        let pulled = async {
+            match &mut self.pulling {
+                Some(pulling) => pulling.finished().await,
+                None => std::future::pending().await,
+            }
+        };
+        // The gate first: what the owner's return costs is one step of the engine, whatever else is ready.
+        tokio::select! {
+            biased;
+            shut = shut(self.gate) => Err(End::Shut(shut)),
+            word = self.line.next() => match word {
+                Ok(JobRequest::Cancel) | Err(_) => Err(End::Gone),
+                Ok(word) => Ok(Woke::Told(word)),
+            },
+            event = self.stream.next() => match event {
+                Some(event) => Ok(Woke::Engine(event)),
+                None => Err(End::Failed(JobFailure::Engine("it went away".to_owned()))),
+            },
+            () = pulled => Ok(Woke::Pulled),
+        }
+    }
+
+    /// What the origin says. Words that do not fit the role are passed over: they were overtaken on their way.
+    fn obey(&mut self, word: JobRequest) -> Result<(), End> {
+        let handle = self.stream.handle();
+        let told = match word {
+            JobRequest::StopAfter { index } if self.role != Role::StandsBy => handle.stop_after(index),
+            JobRequest::GoOn if self.role != Role::StandsBy => handle.go_on(),
+            JobRequest::Offer { to } => {
+                self.kept.offer(to);
+                Ok(())
+            }
+            JobRequest::Forward { from_index, ids } if self.role == Role::StandsBy => {
+                let end = from_index.saturating_add(u32::try_from(ids.len()).unwrap_or(u32::MAX));
+                self.sent.generated = self.sent.generated.max(end);
+                if let Some(pulling) = &self.pulling {
+                    pulling.known(self.sent.all());
+                }
+                handle.extend(from_index, ids)
+            }
+            JobRequest::Keep { warm } if self.role == Role::StandsBy => handle.pause(!warm),
+            JobRequest::CatchUp if self.role == Role::StandsBy => {
+                if let Some(pulling) = &self.pulling {
+                    pulling.hurry();
+                }
+                handle.pause(false)
+            }
+            JobRequest::TakeOver { epoch, from_index } if self.role == Role::StandsBy => {
+                info!(request = %self.request, %epoch, from_index, lag = self.lag(), "takes over");
+                *self.at = epoch;
+                return self.take_over(from_index);
+            }
+            JobRequest::StopAfter { .. }
+            | JobRequest::GoOn
+            | JobRequest::Forward { .. }
+            | JobRequest::Keep { .. }
+            | JobRequest::CatchUp
+            | JobRequest::TakeOver { .. }
+            | JobRequest::Start(_)
+            | JobRequest::Prepare(_)
+            | JobRequest::Cancel => {
+                debug!(request = %self.request, role = ?self.role, "a word that does not fit");
+                Ok(())
+            }
+        };
+        told.map_err(|error| End::Failed(JobFailure::Engine(error.to_string())))
+    }
+
+    /// Whatever has not come is made from the ids.
+    fn stop_pulling(&mut self) {
+        self.pull = None;
+        if self.pulling.take().is_some() {
+            // A sequence that is gone expects nothing.
+            self.stream.handle().expect(None).ok();
+        }
+    }
+
+    /// Tokens that it was sent and does not hold.
+    fn lag(&self) -> u32 {
+        self.sent.all().saturating_sub(self.held)
+    }
+
+    /// It is the worker now. What little it lacks it makes at once; where it lacks much, what has been pulled is worth
+    /// waiting for, and what a holder that leaves still sends, too.
+    fn take_over(&mut self, from_index: u32) -> Result<(), End> {
+        self.role = Role::GetsReady { from_index };
+        if self.lag() <= SHORT_TOKENS {
+            return self.begin_to_work();
+        }
+        if let Some(pulling) = &self.pulling {
+            pulling.finish();
+        }
+        Ok(())
+    }
+
+    fn have_pulled(&mut self) -> Result<(), End> {
+        self.pulling = None;
+        self.look_whether_ready()
+    }
+
+    /// A worker that gets ready draws once it holds nearly all, and nothing more is pulled.
+    fn look_whether_ready(&mut self) -> Result<(), End> {
+        let is_ready = self.pulling.is_none() && self.pull.is_none() && self.lag() <= SHORT_TOKENS;
+        if is_ready { self.begin_to_work() } else { Ok(()) }
+    }
+
+    /// A worker that was getting ready draws.
+    fn begin_to_work(&mut self) -> Result<(), End> {
+        let Role::GetsReady { from_index } = self.role else { return Ok(()) };
+        self.stop_pulling();
+        self.role = Role::Works;
+        let told = self.stream.handle().take_over(from_index);
+        told.map_err(|error| End::Failed(JobFailure::Engine(error.to_string())))
+    }
+
+    async fn hear(&mut self, event: SequenceEvent) -> Result<(), End> {
+        let epoch = *self.at;
+        let event = match event {
+            SequenceEvent::Accepted { prompt } => {
+                self.begin_to_pull()?;
+                JobEvent::Accepted { epoch, prompt }
+            }
+            SequenceEvent::Prefilled { done, total } => JobEvent::Prefilled { epoch, done, total },
+            SequenceEvent::Held { tokens, pulled_tokens } => {
+                self.held = tokens;
+                if let Some(pulling) = &self.pulling {
+                    pulling.held(tokens);
+                }
+                self.look_whether_ready()?;
+                match self.role {
+                    Role::Works | Role::GetsReady { .. } => {
+                        JobEvent::Prefilled { epoch, done: tokens, total: self.sent.all() }
+                    }
+                    Role::StandsBy => {
+                        let pulled_bytes = u64::from(pulled_tokens) * u64::from(self.kv_bytes_per_token);
+                        JobEvent::Held { epoch, tokens, pulled_tokens, pulled_bytes }
+                    }
+                }
+            }
+            SequenceEvent::Token { index, id, text } => JobEvent::Token { epoch, index, id, text },
+            SequenceEvent::Finished { reason, text } => {
+                self.say(JobEvent::Finished { epoch, reason, text }).await?;
+                return Err(End::Complete);
+            }
+            SequenceEvent::Failed(failure) => return Err(End::Failed(failure)),
+            SequenceEvent::ImportRefused { from, to, why } => {
+                warn!(request = %self.request, from, to, why, "a part of a KV cache is of no use");
+                self.stop_pulling();
+                return self.begin_to_work();
+            }
+            SequenceEvent::ExtendRefused { from_index, why } => {
+                let why = format!("the ids from {from_index} on do not follow: {why}");
+                return Err(End::Failed(JobFailure::Engine(why)));
+            }
+            SequenceEvent::TakeOverRefused { from_index, known } => {
+                let why = format!("token {from_index} cannot be drawn: {known} ids of the answer are known");
+                return Err(End::Failed(JobFailure::Engine(why)));
+            }
+        };
+        self.say(event).await
+    }
+
+    /// The sequence has its slot: chunks can come.
+    fn begin_to_pull(&mut self) -> Result<(), End> {
+        let Some(pull) = self.pull.take() else { return self.begin_to_work() };
+        let source = self.worker.pull_source(self.request, pull);
+        let is_once = self.role != Role::StandsBy;
+        let Some(source) = source else {
+            // A sequence that is gone expects nothing.
+            self.stream.handle().expect(None).ok();
+            return self.begin_to_work();
+        };
+        self.pulling = Some(Pulling::start(source, self.stream.handle(), self.sent.all(), is_once));
+        Ok(())
+    }
+
     /// Sends to the origin; a slow one must not keep the engine busy after the gate has shut.
-    async fn say(&mut self, event: Option<JobEvent>) -> Result<(), End> {
-        let Some(event) = event else { return Ok(()) };
+    async fn say(&mut self, event: JobEvent) -> Result<(), End> {
         tokio::select! {
             biased;
             shut = shut(self.gate) => Err(End::Shut(shut)),
@@ -105,70 +367,27 @@ impl Job<'_> {
         }
     }
 
-    fn event_of(&self, event: SequenceEvent) -> Option<JobEvent> {
-        let epoch = self.epoch;
-        match event {
-            SequenceEvent::Accepted { prompt } => Some(JobEvent::Accepted { epoch, prompt }),
-            SequenceEvent::Prefilled { done, total } => Some(JobEvent::Prefilled { epoch, done, total }),
-            SequenceEvent::Token { index, id, text } => Some(JobEvent::Token { epoch, index, id, text }),
-            SequenceEvent::Finished { reason, text } => Some(JobEvent::Finished { epoch, reason, text }),
-            SequenceEvent::Failed(_) => None,
+    /// The gate has shut. A standby just goes. A worker says goodbye and keeps its context for the notice, so that another
+    /// one can pull it: until the origin closes the stream.
+    async fn leave(mut self, Shut { cause, notice_ms }: Shut) -> End {
+        if self.role == Role::StandsBy || notice_ms == 0 {
+            return End::Shut(Shut { cause, notice_ms });
         }
-    }
-
-    /// Loads the model where another (or none) is loaded, and hands the job to the engine.
-    async fn submit(&mut self, start: JobStart) -> Result<EngineStream, End> {
-        let engine_job = EngineJob {
-            model: start.model,
-            input: start.input,
-            sampling: start.sampling,
-            max_tokens: start.max_tokens,
-            stop: start.stop,
-        };
-        let submitted = submit(self.worker, engine_job);
-        tokio::pin!(submitted);
-        let mut sign = interval(LOADING_SIGN);
-        sign.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        sign.reset();
-        loop {
-            tokio::select! {
-                biased;
-                shut = shut(self.gate) => return Err(End::Shut(shut)),
-                request = self.line.next() => match request {
-                    Ok(JobRequest::Cancel) | Err(_) => return Err(End::Gone),
-                    Ok(JobRequest::Start(_)) => {}
-                },
-                submitted = &mut submitted => return submitted.map_err(End::Failed),
-                _ = sign.tick() => {
-                    let alive = JobEvent::Prefilled { epoch: self.epoch, done: 0, total: 0 };
-                    self.line.send(alive).await.map_err(|_| End::Gone)?;
+        self.stop_pulling();
+        // It would compute again if the gate opened meanwhile, for nobody. An engine that is gone does not.
+        self.stream.handle().pause(true).ok();
+        say_last(self.line, JobEvent::Leaving { epoch: *self.at, cause, notice_ms }).await;
+        let linger = async {
+            loop {
+                match self.line.next().await {
+                    Ok(JobRequest::Offer { to }) => self.kept.offer(to),
+                    Ok(JobRequest::Cancel) | Err(_) => return,
+                    Ok(_) => {}
                 }
             }
-        }
-    }
-}
-
-/// Loads and submits. Another job may load another model in between: then there is no room here, and the origin asks
-/// elsewhere.
-async fn submit(worker: &Worker, job: EngineJob) -> Result<EngineStream, JobFailure> {
-    let file = worker.models.file(job.model).await.map_err(JobFailure::Model)?;
-    worker.loads.job_begins(job.model);
-    let was_verified = file.verify;
-    worker.engine.load(file).await.map_err(|error| failure_of(&error))?;
-    if was_verified {
-        worker.models.confirm(job.model);
-    }
-    worker.engine.submit(job).await.map_err(|error| failure_of(&error))
-}
-
-fn failure_of(error: &EngineError) -> JobFailure {
-    match error {
-        EngineError::Load(failure) => JobFailure::Model(failure.to_string()),
-        EngineError::NoModel => JobFailure::Model(error.to_string()),
-        EngineError::OtherModel | EngineError::Busy => JobFailure::Busy,
-        EngineError::Stopped => JobFailure::Leaving,
-        EngineError::TooLarge => JobFailure::BadInput(error.to_string()),
-        EngineError::BackingOff { .. } => JobFailure::Restarting,
-        EngineError::Spawn(_) | EngineError::Exited(_) => JobFailure::Engine(error.to_string()),
+        };
+        // At the notice's end the memory is the owner's.
+        timeout(Duration::from_millis(u64::from(notice_ms)), linger).await.ok();
+        End::Gone
     }
 }

@@ -1,13 +1,14 @@
-//! Gives the engine's memory back: at once when the gate shuts, and after a while without work.
+//! Gives the machine back to its owner when the gate shuts: the processor at once, the memory as soon as no context in it is
+//! wanted any more or the notice ends. And gives the memory back after a while without work.
 
 use std::time::Duration;
 
 use idlewild_engine::{Engine, EnginePhase};
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tracing::info;
 
-use super::gate::{Gate, open, shut};
+use super::gate::{Gate, Shut, open, shut};
 
 /// Runs until the driver is gone. `jobs` counts those that run; `idle_stop` of zero keeps the engine for ever.
 pub(super) async fn keep(
@@ -17,12 +18,24 @@ pub(super) async fn keep(
     idle_stop: Duration,
 ) {
     while open(&mut gate).await {
-        tokio::select! {
-            shut = shut(&mut gate) => info!(cause = ?shut.cause, "engine stops"),
-            () = idle(&mut jobs, idle_stop) => info!(after_s = idle_stop.as_secs(), "engine stops without work"),
+        engine.halt(false);
+        let shut = tokio::select! {
+            shut = shut(&mut gate) => Some(shut),
+            () = idle(&mut jobs, idle_stop) => None,
+        };
+        if let Some(Shut { cause, notice_ms }) = shut {
+            info!(?cause, notice_ms, "engine stops computing");
+            engine.halt(true);
+            let notice = Duration::from_millis(u64::from(notice_ms));
+            tokio::select! {
+                // Without jobs no context is wanted; a worker that is gone has none.
+                _ = timeout(notice, jobs.wait_for(|running| *running == 0)) => {}
+                is_open = open(&mut gate) => if is_open { continue },
+            }
         }
         if engine.stats().phase != EnginePhase::Absent {
             engine.stop().await;
+            info!("engine gone");
         }
     }
     engine.stop().await;

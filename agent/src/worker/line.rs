@@ -10,8 +10,8 @@ use tokio::sync::mpsc;
 /// stream does.
 const LOCAL_EVENTS: usize = 64;
 
-/// Words of an origin that may wait: it has only one to say after the start.
-const LOCAL_REQUESTS: usize = 4;
+/// Words of an origin that may wait: a destination hears each token.
+const LOCAL_REQUESTS: usize = 64;
 
 /// The other end is no more: it closed, or its peer is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -67,7 +67,7 @@ pub enum OriginEnd {
     Remote(Box<JobClient>),
     /// Of a job on this one.
     Local {
-        /// To the worker; only its closing matters.
+        /// To the worker.
         requests: mpsc::Sender<JobRequest>,
         /// From the worker.
         events: mpsc::Receiver<JobEvent>,
@@ -75,6 +75,14 @@ pub enum OriginEnd {
 }
 
 impl OriginEnd {
+    /// Says something to the worker. May be dropped half-way without cutting a message.
+    pub async fn send(&mut self, request: JobRequest) -> Result<(), LineClosed> {
+        match self {
+            Self::Remote(client) => client.send(request).await.map_err(|_| LineClosed),
+            Self::Local { requests, .. } => requests.send(request).await.map_err(|_| LineClosed),
+        }
+    }
+
     /// What the worker says next.
     pub async fn next(&mut self) -> Result<JobEvent, LineClosed> {
         match self {

@@ -204,6 +204,7 @@ mod tests {
             load_ms: 700,
             vocabulary: 1,
             layers: 1,
+            layout: None,
         }
     }
 

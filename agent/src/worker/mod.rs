@@ -6,20 +6,27 @@
 //! driver --Gate--> every job, and the keeper, who stops the engine
 //! ```
 //!
-//! Deliberately absent: whom to work for and what to refuse by merit (placement decides), contexts that move (later).
+//! A context moves from worker to worker by `pull` at one end and `contexts` at the other: chunks of KV cache, from engine to
+//! engine, on the swarm's bulk streams. What does not come is made from the ids.
+//!
+//! Deliberately absent: whom to work for, what to refuse by merit and when to move (placement and plans decide).
 
+mod contexts;
 mod gate;
 mod job;
 mod keeper;
 mod line;
 mod loads;
+mod pull;
 mod source;
+mod submit;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use idlewild_engine::{Engine, EngineStats};
-use idlewild_protocol::{JobStart, ModelLoad};
+use idlewild_protocol::{ContextOpen, JobStart, ModelLoad, PeerId, Pull, PullPart, RequestId};
+use idlewild_swarm::{ContextServer, Swarm};
 use tokio::sync::watch;
 
 pub use gate::{Gate, Shut};
@@ -27,7 +34,9 @@ pub use line::{LineClosed, OriginEnd, WorkerEnd, local_line};
 pub use loads::Guess;
 pub use source::{FileAnswer, ModelSource, OneModel, Reading, StoredModels};
 
+use contexts::Contexts;
 use loads::Loads;
+use pull::{SPLIT_BELOW_PHI, Source};
 
 use crate::store::RateRecord;
 
@@ -39,6 +48,17 @@ pub struct Worker {
     gate: watch::Receiver<Gate>,
     jobs: Arc<watch::Sender<u32>>,
     loads: Arc<Loads>,
+    swarm: Swarm,
+    contexts: Contexts,
+}
+
+/// What a peer is asked to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// The one that says the tokens.
+    Worker,
+    /// One that gets ready to.
+    Standby,
 }
 
 /// One running job, counted as long as it lives.
@@ -62,24 +82,65 @@ impl Worker {
     pub fn start(
         engine: Engine,
         models: Arc<dyn ModelSource>,
-        gate: watch::Receiver<Gate>,
-        idle_stop: Duration,
+        (gate, idle_stop): (watch::Receiver<Gate>, Duration),
         (guess, records): (Guess, &[RateRecord]),
+        swarm: Swarm,
     ) -> Self {
         let jobs = Arc::new(watch::Sender::new(0));
         tokio::spawn(keeper::keep(engine.clone(), gate.clone(), jobs.subscribe(), idle_stop));
-        Self { engine, models, gate, jobs, loads: Arc::new(Loads::new(guess, records)) }
+        let loads = Arc::new(Loads::new(guess, records));
+        Self { engine, models, gate, jobs, loads, swarm, contexts: Contexts::default() }
     }
 
     /// Runs a job on a task of its own.
-    pub fn take(&self, line: WorkerEnd, start: JobStart) {
+    pub fn take(&self, line: WorkerEnd, start: JobStart, part: Part) {
         let worker = self.clone();
         tokio::spawn(async move {
             let _counted = Counted::new(&worker.jobs);
             let began = Instant::now();
-            job::run(&worker, line, start).await;
+            job::run(&worker, line, start, part).await;
             worker.loads.job_took(began.elapsed());
         });
+    }
+
+    /// Answers a peer that pulls a context, on a task of its own.
+    pub fn give(&self, context: ContextServer, open: ContextOpen) {
+        tokio::spawn(self.contexts.clone().serve(context, open));
+    }
+
+    /// The pull, as the link to its holder suggests: one that carries many times what this peer prefills brings the whole
+    /// context sooner than a share of it. None from ourselves: a worker that was here before holds what we would pull.
+    fn as_the_link_is(&self, pull: Pull) -> Option<Pull> {
+        if pull.holder == self.swarm.me() {
+            return None;
+        }
+        let stats = self.engine.stats();
+        let kv_tps = self.kv_tps(pull.holder).unwrap_or(0.0);
+        let is_fast = kv_tps >= SPLIT_BELOW_PHI * f64::from(stats.prefill_tps) && stats.prefill_tps > 0.0;
+        Some(Pull { part: if is_fast { PullPart::Whole } else { pull.part }, ..pull })
+    }
+
+    /// Tokens of the loaded model's KV cache that the link from a peer carries in a second, where both are known.
+    fn kv_tps(&self, from: PeerId) -> Option<f64> {
+        let loaded = self.engine.stats().model?;
+        let link = self.swarm.peers().into_iter().find(|link| link.peer == from)?;
+        Some(link.down_bytes_per_s? as f64 / f64::from(loaded.kv_bytes_per_token.max(1)))
+    }
+
+    /// What it takes to pull a context into the loaded model; none where contexts of it do not travel.
+    fn pull_source(&self, request: RequestId, pull: Pull) -> Option<Source> {
+        let stats = self.engine.stats();
+        let loaded = stats.model?;
+        let open = ContextOpen { request, model: loaded.id, layout: loaded.layout? };
+        Some(Source {
+            swarm: self.swarm.clone(),
+            holder: pull.holder,
+            open,
+            part: pull.part,
+            kv_bytes_per_token: loaded.kv_bytes_per_token,
+            prefill_tps: f64::from(stats.prefill_tps),
+            kv_tps: self.kv_tps(pull.holder),
+        })
     }
 
     /// Jobs that run.

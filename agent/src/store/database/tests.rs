@@ -32,6 +32,7 @@ fn ticket(id: u8, not_after_s: u64) -> Ticket {
 
 fn story(id: u8, accepted_s: u64) -> ExplainReply {
     ExplainReply {
+        standby: None,
         request: RequestId([id; 16]),
         model: ModelId([3; 32]),
         model_name: "smol".into(),
@@ -42,6 +43,7 @@ fn story(id: u8, accepted_s: u64) -> ExplainReply {
         output_tokens: 0,
         finish: None,
         error: None,
+        moves: Vec::new(),
         assignments: vec![],
     }
 }

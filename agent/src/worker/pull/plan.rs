@@ -1,0 +1,268 @@
+//! Which positions of a context to pull next. Pure.
+//!
+//! ```text
+//! whole:  |=== held ===|-- asked --> end                     | known      chunk after chunk, and on as the source decodes
+//! rest:   |=== held ==> prefilled here     low <-- asked --| end | known  the two meet, then again for what came since
+//! ```
+
+use std::collections::VecDeque;
+
+use idlewild_protocol::PullPart;
+
+/// Pulls under way: while one chunk is copied at either end, the next is on the link.
+const UNDER_WAY_MAX: usize = 3;
+
+/// New positions that are worth a chunk of their own, and what a destination may prefill in a moment at the hand-over.
+const FEED_TOKENS: u32 = 16;
+
+/// A context whose rest is as short is not pulled: prefilling it takes no longer than asking.
+const TAIL_TOKENS: u32 = 32;
+
+/// Positions [from, to).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Range {
+    pub(super) from: u32,
+    pub(super) to: u32,
+}
+
+/// What is asked for, what has come, and what is left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct PullPlan {
+    part: PullPart,
+    chunk_tokens: u32,
+    /// Whole: new positions that are worth a chunk of their own.
+    feed_tokens: u32,
+    under_way: VecDeque<Range>,
+    /// What the holder did not hold yet, to be asked for again.
+    put_off: VecDeque<Range>,
+    /// The end of what was asked for. Rest: of this round.
+    end: u32,
+    /// Rest: the beginning of what was asked for in this round.
+    low: u32,
+}
+
+impl PullPlan {
+    /// For a destination that holds nothing yet. `known`: positions that the holder has.
+    pub(super) fn new(part: PullPart, chunk_tokens: u32, known: u32) -> Self {
+        let end = if part == PullPart::Rest { known } else { 0 };
+        Self {
+            part,
+            chunk_tokens: chunk_tokens.max(1),
+            feed_tokens: FEED_TOKENS,
+            under_way: VecDeque::new(),
+            put_off: VecDeque::new(),
+            end,
+            low: end,
+        }
+    }
+
+    /// Which part is pulled.
+    pub(super) fn part(&self) -> PullPart {
+        self.part
+    }
+
+    /// The next range to ask for, if any: the holder has `known` positions and the destination `held`.
+    pub(super) fn next(&mut self, known: u32, held: u32) -> Option<Range> {
+        if self.under_way.len() >= UNDER_WAY_MAX {
+            return None;
+        }
+        let again = self.put_off.pop_front();
+        let range = again.or_else(|| match self.part {
+            PullPart::Whole => self.next_of_whole(known),
+            PullPart::Rest => self.next_of_rest(held),
+        })?;
+        self.under_way.push_back(range);
+        Some(range)
+    }
+
+    fn next_of_whole(&mut self, known: u32) -> Option<Range> {
+        let left = known.checked_sub(self.end).filter(|left| *left >= self.feed_tokens)?;
+        let from = self.end;
+        self.end += left.min(self.chunk_tokens);
+        Some(Range { from, to: self.end })
+    }
+
+    /// What lies between the two is asked for as long as it is more than a chunk: the last of it is sooner prefilled.
+    fn next_of_rest(&mut self, held: u32) -> Option<Range> {
+        self.low.checked_sub(held).filter(|gap| *gap > self.short())?;
+        let to = self.low;
+        self.low -= self.chunk_tokens;
+        Some(Range { from: self.low, to })
+    }
+
+    fn short(&self) -> u32 {
+        self.chunk_tokens.max(TAIL_TOKENS)
+    }
+
+    /// Whether an answer is due.
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.under_way.is_empty()
+    }
+
+    /// That range has come.
+    pub(super) fn came(&mut self, range: Range) {
+        self.under_way.retain(|asked| *asked != range);
+    }
+
+    /// The holder does not hold that range yet.
+    pub(super) fn put_off(&mut self, range: Range) {
+        if self.under_way.contains(&range) {
+            self.came(range);
+            self.put_off.push_back(range);
+        }
+    }
+
+    /// What is under way will not come on its stream: it is asked for again.
+    pub(super) fn ask_again(&mut self) {
+        self.put_off.extend(self.under_way.drain(..));
+    }
+
+    /// The first position that the destination must not evaluate itself; none where it is to evaluate all. What was handed
+    /// in and was of no use (it overlaps what the destination had begun to evaluate) it thus makes itself.
+    pub(super) fn expect(&self) -> Option<u32> {
+        let on_its_way = self.under_way.iter().chain(&self.put_off).map(|range| range.from).min();
+        match self.part {
+            PullPart::Whole => Some(self.missing()),
+            PullPart::Rest => on_its_way,
+        }
+    }
+
+    /// Whole: the hand-over is near, and to pull a token is sooner done than to make it: each is worth a chunk.
+    pub(super) fn hurry(&mut self) {
+        self.feed_tokens = 1;
+    }
+
+    /// The link is slower than was thought: let the destination prefill from the other end. What comes still is used.
+    pub(super) fn split(&mut self, known: u32) {
+        if self.part == PullPart::Whole {
+            *self = Self::new(PullPart::Rest, self.chunk_tokens, known);
+        }
+    }
+
+    /// Whole: positions of the holder's that have not come, if they are worth a chunk.
+    pub(super) fn lacks(&self, known: u32) -> u32 {
+        let lack = known.saturating_sub(self.missing());
+        if lack >= self.feed_tokens { lack } else { 0 }
+    }
+
+    /// Whole: the first position that has not come.
+    fn missing(&self) -> u32 {
+        self.under_way.iter().chain(&self.put_off).map(|range| range.from).min().unwrap_or(self.end)
+    }
+
+    /// Rest: whether the destination holds what this round was for.
+    pub(super) fn is_round_over(&self, held: u32) -> bool {
+        let is_nothing_pulled = self.low == self.end && self.low.saturating_sub(held) <= self.short();
+        !self.is_waiting() && self.put_off.is_empty() && (held >= self.end || is_nothing_pulled)
+    }
+
+    /// Rest: begins another round, for what came since; false where that is not worth it.
+    pub(super) fn next_round(&mut self, known: u32, held: u32) -> bool {
+        let is_worth_it = known.saturating_sub(held) > self.short();
+        if is_worth_it {
+            *self = Self::new(PullPart::Rest, self.chunk_tokens, known);
+        }
+        is_worth_it
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn range(from: u32, to: u32) -> Range {
+        Range { from, to }
+    }
+
+    #[test]
+    fn whole_contexts_come_from_the_front_and_then_in_feeds() {
+        let mut plan = PullPlan::new(PullPart::Whole, 64, 150);
+        assert_eq!(plan.next(150, 0), Some(range(0, 64)));
+        assert_eq!(plan.next(150, 0), Some(range(64, 128)));
+        assert_eq!(plan.next(150, 0), Some(range(128, 150)));
+        assert_eq!((plan.next(500, 0), plan.expect()), (None, Some(0)), "three are under way");
+        plan.came(range(0, 64));
+        assert_eq!(plan.expect(), Some(64));
+        assert_eq!(plan.next(165, 64), None, "15 more are not worth a chunk");
+        assert_eq!(plan.next(166, 64), Some(range(150, 166)));
+        assert_eq!(plan.lacks(170), 106);
+        plan.hurry();
+        plan.came(range(64, 128));
+        assert_eq!(plan.next(167, 64), Some(range(166, 167)));
+    }
+
+    #[test]
+    fn the_rest_comes_from_the_back_until_the_two_meet() {
+        let mut plan = PullPlan::new(PullPart::Rest, 64, 400);
+        assert_eq!(plan.next(400, 0), Some(range(336, 400)));
+        assert_eq!(plan.next(400, 100), Some(range(272, 336)));
+        assert_eq!(plan.expect(), Some(272));
+        plan.came(range(336, 400));
+        assert_eq!(plan.next(400, 208), None, "64 are left between the two");
+        plan.came(range(272, 336));
+        assert!(!plan.is_round_over(271), "it prefills up to where the chunks begin");
+        assert!(plan.is_round_over(400));
+        assert!(!plan.next_round(430, 400));
+        assert!(plan.next_round(500, 400));
+        assert_eq!(plan.next(500, 400), Some(range(436, 500)));
+    }
+
+    #[test]
+    fn what_did_not_come_is_asked_for_again_first() {
+        let mut plan = PullPlan::new(PullPart::Whole, 64, 1000);
+        let asked: Vec<_> = std::iter::from_fn(|| plan.next(1000, 0)).collect();
+        plan.put_off(asked[0]);
+        plan.came(asked[1]);
+        assert_eq!(plan.next(1000, 0), Some(asked[0]));
+        plan.ask_again();
+        assert_eq!(std::iter::from_fn(|| plan.next(1000, 0)).collect::<Vec<_>>()[..2], [asked[2], asked[0]]);
+    }
+
+    proptest! {
+        /// Whatever comes, is put off or breaks: what is pulled and what is prefilled leave no gap, and all ends.
+        #[test]
+        fn no_position_is_left_out(
+            whole: bool, chunk in 1_u32..300, known in 0_u32..5000, steps in prop::collection::vec(0_u8..5, 0..200),
+        ) {
+            let part = if whole { PullPart::Whole } else { PullPart::Rest };
+            let mut plan = PullPlan::new(part, chunk, known);
+            let mut has = vec![false; known as usize];
+            let mut held = 0;
+            let script = steps.into_iter().chain(std::iter::repeat_n(0, 20_000));
+            for step in script {
+                while plan.next(known, held).is_some() {}
+                let asked = plan.under_way.clone();
+                match (step, asked.front().copied()) {
+                    (0 | 1, Some(first)) => {
+                        plan.came(first);
+                        has[first.from as usize..first.to as usize].fill(true);
+                    }
+                    (2, Some(first)) => plan.put_off(first),
+                    (3, _) => plan.ask_again(),
+                    (4, _) => plan.split(known),
+                    _ => {}
+                }
+                // The destination holds what is contiguous, and prefills up to where chunks wait or are expected.
+                while held < known {
+                    let waits = (held..known).find(|at| has[*at as usize]);
+                    let bound = waits.into_iter().chain(plan.expect()).min();
+                    if !has[held as usize] && bound.is_some_and(|from| held >= from) {
+                        break;
+                    }
+                    held += 1;
+                }
+                let is_over = match plan.part() {
+                    PullPart::Whole => !plan.is_waiting() && plan.lacks(known) == 0,
+                    PullPart::Rest => plan.is_round_over(held),
+                };
+                if is_over {
+                    break;
+                }
+            }
+            // What the plan leaves, the ids make.
+            prop_assert!(known - held < FEED_TOKENS || plan.part() == PullPart::Rest && known - held <= plan.short());
+        }
+    }
+}
