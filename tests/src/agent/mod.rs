@@ -2,6 +2,7 @@
 
 mod cluster;
 mod launch;
+mod moving;
 mod process;
 mod running;
 mod status;
@@ -10,4 +11,4 @@ pub use cluster::{Cluster, FOUND_WITHIN, join, program};
 pub use launch::{Fake, Launch, Setting};
 pub use process::{Signal, children, cpu_time, resident_bytes};
 pub use running::{API_WITHIN, Agent};
-pub use status::{Assignment, Engine, Explanation, Leader, PeerStatus, Status, Terms};
+pub use status::{Assignment, Engine, Explanation, Leader, MeasuredMove, MoveStep, PeerStatus, Standby, Status, Terms};

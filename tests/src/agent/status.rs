@@ -56,6 +56,8 @@ pub struct Engine {
     pub waiting: u16,
     /// How often it was started again.
     pub restarts: u32,
+    /// Decoded tokens a second for one more request, measured.
+    pub decode_tps: f32,
     /// Prefilled tokens a second, measured.
     pub prefill_tps: f32,
 }
@@ -73,6 +75,8 @@ pub struct PeerStatus {
     pub connected_for_s: Option<u64>,
     /// Round trip in microseconds.
     pub rtt_us: Option<u32>,
+    /// Bytes a second from it, measured.
+    pub down_bytes_per_s: Option<u64>,
     /// Whether it takes work; none before its first digest.
     pub state: Option<Value>,
     /// What its models would cost.
@@ -122,6 +126,39 @@ pub struct Explanation {
     pub error: Option<String>,
     /// Where it ran, in order.
     pub assignments: Vec<Assignment>,
+    /// Who stands by to take it over.
+    pub standby: Option<Standby>,
+    /// The steps of planned moves, in order.
+    pub moves: Vec<MoveStep>,
+}
+
+/// A destination.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Standby {
+    /// Tokens of the context that it lacks.
+    pub lag_tokens: u32,
+}
+
+/// One step of a planned move.
+#[derive(Debug, Clone, Deserialize)]
+pub struct MoveStep {
+    /// Which: `{"prepare": {"destination": ..., "way": ...}}` and so on.
+    pub step: Value,
+    /// What it took.
+    pub measured: Option<MeasuredMove>,
+}
+
+/// What a move took, as its origin measured it.
+#[derive(Debug, Clone, Copy, Deserialize)]
+pub struct MeasuredMove {
+    /// Milliseconds until the destination kept up.
+    pub ready_ms: Option<u64>,
+    /// Milliseconds from the last token of the one to the first of the other.
+    pub stall_ms: Option<u64>,
+    /// Bytes of KV cache that travelled.
+    pub bytes: Option<u64>,
+    /// Tokens whose KV cache travelled.
+    pub pulled_tokens: Option<u32>,
 }
 
 /// One assignment.

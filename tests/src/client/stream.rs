@@ -14,7 +14,7 @@ use super::{Answer, Piece};
 const WAITING_LINES: usize = 16;
 
 /// Longest silence of a stream before a test gives up. Keep-alive comments do not count as words.
-const SILENCE_MAX: Duration = Duration::from_secs(30);
+const SILENCE_MAX: Duration = Duration::from_secs(150);
 
 /// Longest wait for the headers.
 const HEADERS_WITHIN: Duration = Duration::from_secs(30);

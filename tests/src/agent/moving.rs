@@ -1,0 +1,32 @@
+//! Moving a request by hand, as a person would, and what the origin tells of it afterwards.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use super::{Agent, Explanation};
+use crate::within;
+
+/// How long a handed-over request may take to show where it is.
+const SEEN_WITHIN: Duration = Duration::from_mins(1);
+
+impl Agent {
+    /// `idlewild move`: asks this origin to have a request of its own moved to `peer` by `way`; `more` are further words.
+    pub fn move_request(&self, request: &str, peer: &str, way: &str, more: &[&str]) -> Result<()> {
+        let words = [&["move", request, "--to", peer, "--way", way], more].concat();
+        let output = self.launch().command(&words)?.output().context("run idlewild move")?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "idlewild {words:?} says {}: {said}", output.status);
+        Ok(())
+    }
+
+    /// Waits until a request runs on `peer`, or has ended; gives its story.
+    pub fn until_moved(&self, request: &str, peer: &str) -> Result<Explanation> {
+        let looked = within(SEEN_WITHIN, "the request on its new worker", || {
+            let story = self.explain(request)?;
+            let is_there = story.assignments.last().is_some_and(|last| last.worker == peer);
+            Ok((is_there || story.finish.is_some() || story.error.is_some()).then_some(story))
+        });
+        looked.map(|(story, _)| story).with_context(|| format!("story: {:#?}", self.explain(request)))
+    }
+}
