@@ -26,7 +26,7 @@ pub enum BulkRequest {
 }
 
 impl Message for BulkRequest {
-    const MAX_BYTES: usize = 96;
+    const MAX_BYTES: usize = 128;
 
     fn is_valid(&self) -> bool {
         match self {

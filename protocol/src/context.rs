@@ -15,7 +15,7 @@ use core::fmt;
 use bincode::{Decode, Encode};
 use data_encoding::HEXLOWER;
 
-use crate::{Message, ModelId, RequestId};
+use crate::{Message, ModelId, PeerId, RequestId};
 
 /// Bytes of a chunk. One token of the largest models that run at home takes a third of a megabyte.
 pub const MAX_CHUNK_BYTES: u32 = 8 * 1024 * 1024;
@@ -43,6 +43,8 @@ impl fmt::Debug for LayoutFingerprint {
 /// Which context a bulk stream is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct ContextOpen {
+    /// The origin of the request: the same id of another origin is another request.
+    pub origin: PeerId,
     /// The request whose context it is. Its origin has told the holder who may have it.
     pub request: RequestId,
     /// The model that made it.

@@ -81,7 +81,8 @@ fn a_request_moves_by_every_way_and_not_one_letter_changes() -> Verdict {
             ensure!(ended.contains("handed over"), "{way}: {story:#?}");
             ensure!(second.from_index > 30 && second.from_index < TOKENS, "{way}: {story:#?}");
             ensure!(worker != other && answer.moves == 1, "{way}: {answer:?}");
-            ensure!(answer.longest_pause() < Duration::from_millis(600), "{way}: {answer:?}");
+            // Far less than detection and prefill would take, however busy the machine is.
+            ensure!(answer.longest_pause() < Duration::from_secs(2), "{way}: {answer:?}");
             pulled_as_asked(way, &story)?;
         }
         Ok(())
@@ -122,7 +123,7 @@ fn an_owner_who_returns_leaves_the_request_to_the_standby_or_to_whoever_pulls_it
             is_exact(&answer, &expected).with_context(|| format!("standby: {has_standby}"))?;
             ensure!(answer.moves == 1, "{answer:?}");
             let pause = answer.longest_pause_since(returned);
-            ensure!(pause < Duration::from_secs(1), "standby: {has_standby}, paused for {pause:?}: {story:#?}");
+            ensure!(pause < Duration::from_secs(2), "standby: {has_standby}, paused for {pause:?}: {story:#?}");
             // The memory is the owner's again once nobody wants the context.
             within(Duration::from_secs(4), "an engine that is gone", || {
                 Ok(cluster.0[worker].engine_pid().is_none().then_some(()))

@@ -107,7 +107,7 @@ pub(super) struct Inbox {
 
 /// What happened next.
 enum Happened {
-    Swarm(SwarmEvent),
+    Swarm(Box<SwarmEvent>),
     Placement(PlacementAsk),
     /// Of a request of our own.
     News(OriginNews),
@@ -129,7 +129,7 @@ impl Inbox {
         tokio::select! {
             biased;
             report = self.owner.next() => Happened::Owner(report),
-            event = self.swarm.recv() => event.map_or(Happened::SwarmEnded, Happened::Swarm),
+            event = self.swarm.recv() => event.map_or(Happened::SwarmEnded, |event| Happened::Swarm(Box::new(event))),
             Some(ask) = self.placements.recv() => Happened::Placement(ask),
             Some(ask) = self.asks.recv() => Happened::Ask(ask),
             Some(news) = self.news.recv() => Happened::News(news),
@@ -179,7 +179,7 @@ impl Driver {
     async fn handle(&mut self, happened: Happened) {
         match happened {
             Happened::Owner(report) => self.handle_owner(report),
-            Happened::Swarm(event) => self.handle_swarm(event).await,
+            Happened::Swarm(event) => self.handle_swarm(*event).await,
             Happened::Placement(ask) => self.handle_placement(ask),
             Happened::News(news) => self.handle_news(news),
             Happened::Ask(ask) => self.handle_ask(ask).await,

@@ -141,7 +141,8 @@ impl Planner {
 
     /// Another peer plans something for a request of ours. It counts if that peer coordinates.
     pub(super) fn planned(&self, from: PeerId, plan: Plan) {
-        if self.reader() == Some(from) {
+        let is_of_term = self.standing.is_some_and(|standing| standing.term == plan.generation.term);
+        if self.reader() == Some(from) && is_of_term {
             self.tell_own(from, plan);
         } else {
             debug!(peer = %from.short(), request = %plan.request, "ignored: a plan of a peer that does not coordinate");

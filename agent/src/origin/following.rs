@@ -3,7 +3,7 @@
 use idlewild_coordinator::Now;
 use idlewild_coordinator::length::LengthEstimate;
 use idlewild_coordinator::ownership::{Dropped, Input, RequestMachine};
-use idlewild_protocol::{Generation, PeerId, Plan, PlanReason, PlanRefusal, PlanRefused, RequestId};
+use idlewild_protocol::{Epoch, Generation, PeerId, Plan, PlanReason, PlanRefusal, PlanRefused, RequestId};
 use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, info};
 
@@ -146,8 +146,8 @@ impl Following {
     }
 
     /// The worker is known to be lost.
-    pub(super) fn lost(&self, now: Now) {
-        self.stopwatch.lost(now);
+    pub(super) fn lost(&self, now: Now, epoch: Epoch) {
+        self.stopwatch.lost(now, epoch);
     }
 
     /// The destination holds something; so much KV cache has come to it.

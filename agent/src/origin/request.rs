@@ -77,8 +77,10 @@ impl RequestTask {
             match woke {
                 Woke::Input(input) => {
                     self.pass_on_reading(&input);
-                    if let Input::Lost { .. } = input {
-                        self.following.lost(self.shell.clock.now());
+                    if let Input::Lost { epoch, .. } = input
+                        && self.machine.live().is_some_and(|(live, _)| live == epoch)
+                    {
+                        self.following.lost(self.shell.clock.now(), epoch);
                     }
                     self.machine.handle(self.shell.clock.now(), input);
                 }
@@ -203,6 +205,7 @@ impl RequestTask {
             }
             Output::GoOn { epoch, .. } => {
                 self.streams.tell_worker(epoch, JobRequest::GoOn);
+                self.streams.calm_down();
                 false
             }
             Output::Prepare { destination, preparation, context } => {
@@ -227,7 +230,7 @@ impl RequestTask {
             Output::Release { destination, preparation, why } => {
                 debug!(?preparation, %why, "releases");
                 self.following.dropped(destination, &why);
-                self.streams.close_destination(preparation);
+                self.streams.close_destination(preparation, destination);
                 true
             }
             Output::Refused { generation, why } => {

@@ -57,9 +57,9 @@ impl Stopwatch {
         }
     }
 
-    /// A worker that was decoding is known to be lost.
-    pub(super) fn lost(&self, now: Now) {
-        if let Some((last, gap_s)) = self.last.zip(self.gap_s) {
+    /// The worker of `epoch` is known to be lost. What one takes that had not said a token tells nothing.
+    pub(super) fn lost(&self, now: Now, epoch: Epoch) {
+        if let Some((last, gap_s)) = self.last.filter(|last| last.epoch == epoch).zip(self.gap_s) {
             self.overheads.observe_detection(now.saturating_sub(last.at + Duration::from_secs_f64(gap_s)));
         }
     }

@@ -51,6 +51,8 @@ struct Open {
     name: StreamName,
     peer: PeerId,
     pump: Pump,
+    /// Who may pull the context from there, by our last word.
+    offered: Option<PeerId>,
 }
 
 impl Streams {
@@ -90,10 +92,17 @@ impl Streams {
     /// Whoever holds the KV cache hears who may have it before that one can ask.
     fn offer_to(&mut self, puller: PeerId, start: &JobStart) {
         let Some(pull) = start.pull else { return };
-        let holders = self.open.iter().filter(|open| open.peer == pull.holder);
-        let names: Vec<StreamName> = holders.map(|open| open.name).collect();
+        self.offer(|open| open.peer == pull.holder, Some(puller));
+    }
+
+    fn offer(&mut self, is_meant: impl Fn(&Open) -> bool, to: Option<PeerId>) {
+        let mut names = Vec::new();
+        for open in self.open.iter_mut().filter(|open| is_meant(open)) {
+            open.offered = to;
+            names.push(open.name);
+        }
         for name in names {
-            self.tell(name, JobRequest::Offer { to: Some(puller) });
+            self.tell(name, JobRequest::Offer { to });
         }
     }
 
@@ -102,7 +111,7 @@ impl Streams {
             self.open.pop_front();
         }
         let pump = Pump::start(workers, peer, start, name, self.news_in.clone());
-        self.open.push_back(Open { name, peer, pump });
+        self.open.push_back(Open { name, peer, pump, offered: None });
     }
 
     fn tell(&mut self, name: StreamName, word: JobRequest) {
@@ -141,12 +150,22 @@ impl Streams {
 
     /// The source stops in a moment: the destination gets the rest ready.
     pub(super) fn catch_up(&mut self) {
+        self.tell_waiting(JobRequest::CatchUp);
+    }
+
+    /// The source goes on after all: the destination just keeps up.
+    pub(super) fn calm_down(&mut self) {
+        self.tell_waiting(JobRequest::Keep { warm: true });
+    }
+
+    /// Says something to the destination that has not taken over, if there is one.
+    fn tell_waiting(&mut self, word: JobRequest) {
         let is_destination = |name| match name {
             StreamName::Preparation(preparation) => !self.taken.contains_key(&preparation),
             StreamName::Assignment(_) => false,
         };
         if let Some(name) = self.open.iter().map(|open| open.name).find(|name| is_destination(*name)) {
-            self.tell(name, JobRequest::CatchUp);
+            self.tell(name, word);
         }
     }
 
@@ -157,12 +176,9 @@ impl Streams {
     }
 
     /// Closes the stream of a preparation: its destination may forget the context, and nobody may pull it any more.
-    pub(super) fn close_destination(&mut self, preparation: Preparation) {
+    pub(super) fn close_destination(&mut self, preparation: Preparation, destination: PeerId) {
         self.close(StreamName::Preparation(preparation));
-        let workers: Vec<StreamName> = self.open.iter().map(|open| open.name).collect();
-        for name in workers {
-            self.tell(name, JobRequest::Offer { to: None });
-        }
+        self.offer(|open| open.offered == Some(destination), None);
     }
 
     /// What the latest destination has pulled, as it says.
@@ -193,7 +209,13 @@ impl Streams {
             // Never closed: a sender is ours.
             let Some((name, news)) = self.news.recv().await else { return std::future::pending().await };
             let heard = match news {
-                News::Event(event) => self.heard(name, event),
+                News::Event(event) => {
+                    // Nothing comes after these, and nothing can be said any more.
+                    if matches!(event, JobEvent::Finished { .. } | JobEvent::Failed { .. }) {
+                        self.close(name);
+                    }
+                    self.heard(name, event)
+                }
                 News::Lost(why) => {
                     self.close(name);
                     Some(self.lost(name, why))

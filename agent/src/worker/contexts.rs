@@ -8,10 +8,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use idlewild_engine::{ExportError, SequenceHandle};
-use idlewild_protocol::{ContextOpen, ContextRefusal, LayoutFingerprint, ModelId, PeerId, RequestId};
+use idlewild_protocol::{ContextOpen, ContextRefusal, LayoutFingerprint, MAX_CHUNK_BYTES, ModelId, PeerId, RequestId};
 use idlewild_swarm::{ContextRange, ContextServer};
 use tokio::sync::watch;
 use tracing::{debug, info};
+
+/// A request, and whose it is: no other origin can offer its context, or stand in its way.
+pub(super) type Whose = (PeerId, RequestId);
+
+/// A stream on which nothing is asked for so long is closed: a standby that keeps up asks every few tokens.
+const IDLE_MAX: Duration = Duration::from_mins(1);
 
 /// How long a question waits for its offer.
 const OFFER_WAIT: Duration = Duration::from_secs(2);
@@ -24,13 +30,14 @@ struct Held {
     handle: SequenceHandle,
     model: ModelId,
     layout: Option<LayoutFingerprint>,
+    kv_bytes_per_token: u32,
     offered_to: watch::Receiver<Option<PeerId>>,
 }
 
 #[derive(Debug, Default)]
 struct Books {
     next: u64,
-    held: BTreeMap<RequestId, Held>,
+    held: BTreeMap<Whose, Held>,
 }
 
 /// The contexts of this peer. Cheap to clone; bounded by the engine's sequences.
@@ -43,7 +50,7 @@ pub(super) struct Contexts {
 #[derive(Debug)]
 pub(super) struct Kept {
     contexts: Contexts,
-    request: RequestId,
+    of: Whose,
     number: u64,
     offer: watch::Sender<Option<PeerId>>,
 }
@@ -58,8 +65,8 @@ impl Kept {
 impl Drop for Kept {
     fn drop(&mut self) {
         let mut books = self.contexts.books();
-        if books.held.get(&self.request).is_some_and(|held| held.number == self.number) {
-            books.held.remove(&self.request);
+        if books.held.get(&self.of).is_some_and(|held| held.number == self.number) {
+            books.held.remove(&self.of);
         }
     }
 }
@@ -73,17 +80,17 @@ impl Contexts {
     /// Enters the context of a sequence.
     pub(super) fn keep(
         &self,
-        request: RequestId,
+        of: Whose,
         model: ModelId,
-        layout: Option<LayoutFingerprint>,
+        (layout, kv_bytes_per_token): (Option<LayoutFingerprint>, u32),
         handle: SequenceHandle,
     ) -> Kept {
         let (offer, offered_to) = watch::channel(None);
         let mut books = self.books();
         books.next += 1;
         let number = books.next;
-        books.held.insert(request, Held { number, handle, model, layout, offered_to });
-        Kept { contexts: self.clone(), request, number, offer }
+        books.held.insert(of, Held { number, handle, model, layout, kv_bytes_per_token, offered_to });
+        Kept { contexts: self.clone(), of, number, offer }
     }
 
     /// Answers one peer's pulls on one stream.
@@ -104,7 +111,7 @@ impl Contexts {
 
     /// The context, once it is offered to `peer`.
     async fn find(&self, peer: PeerId, open: &ContextOpen) -> Result<Held, ContextRefusal> {
-        let held = self.books().held.get(&open.request).cloned().ok_or(ContextRefusal::NotOffered)?;
+        let held = self.books().held.get(&(open.origin, open.request)).cloned().ok_or(ContextRefusal::NotOffered)?;
         let mut offered_to = held.offered_to.clone();
         let is_offered = offered_to.wait_for(|to| *to == Some(peer));
         if !matches!(tokio::time::timeout(OFFER_WAIT, is_offered).await, Ok(Ok(_))) {
@@ -122,14 +129,24 @@ impl Contexts {
 async fn give(context: &mut ContextServer, held: &Held) -> Option<ContextRefusal> {
     let peer = context.peer();
     let mut offered_to = held.offered_to.clone();
+    tokio::select! {
+        // Also while a chunk is on its way: a peer that takes its time holds nothing up.
+        withdrawn = offered_to.wait_for(|to| *to != Some(peer)) => {
+            Some(if withdrawn.is_ok() { ContextRefusal::NotOffered } else { ContextRefusal::Gone })
+        }
+        refusal = send_what_is_asked_for(context, held) => refusal,
+    }
+}
+
+async fn send_what_is_asked_for(context: &mut ContextServer, held: &Held) -> Option<ContextRefusal> {
     loop {
-        let asked = tokio::select! {
-            asked = context.next() => asked,
-            withdrawn = offered_to.wait_for(|to| *to != Some(peer)) => {
-                return Some(if withdrawn.is_ok() { ContextRefusal::NotOffered } else { ContextRefusal::Gone });
-            }
-        };
-        let Ok(ContextRange { from, to }) = asked else { return None };
+        let asked = tokio::time::timeout(IDLE_MAX, context.next()).await;
+        let Ok(Ok(ContextRange { from, to })) = asked else { return None };
+        // Judged before the engine makes it: it would take others' time.
+        let bytes = u64::from(to.saturating_sub(from)) * u64::from(held.kv_bytes_per_token);
+        if bytes > u64::from(MAX_CHUNK_BYTES) {
+            return Some(ContextRefusal::OtherLayout);
+        }
         match held.handle.export(from, to).await {
             Ok(bytes) => context.send(bytes).await.ok()?,
             Err(ExportError::Gone) => return Some(ContextRefusal::Gone),

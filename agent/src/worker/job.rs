@@ -10,22 +10,20 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use idlewild_engine::{EngineStream, SequenceEvent};
-use idlewild_protocol::{Epoch, JobEvent, JobFailure, JobInput, JobRequest, JobStart, Pull, PullPart, RequestId};
+use idlewild_protocol::{Epoch, JobEvent, JobFailure, JobRequest, JobStart, Pull, PullPart};
 use tokio::sync::watch;
 use tokio::time::timeout;
 use tracing::{debug, info, warn};
 
-use super::contexts::Kept;
+use super::contexts::{Kept, Whose};
 use super::gate::{Gate, Shut, shut};
 use super::pull::Pulling;
+use super::standing::{Role, SHORT_TOKENS, Sent, ids_of, told};
 use super::submit::How;
 use super::{Part, Worker, WorkerEnd, submit};
 
 /// How long a last word to the origin may take before the job ends without it.
 const LAST_WORD: Duration = Duration::from_millis(500);
-
-/// What a sequence that takes over makes in a moment.
-const SHORT_TOKENS: u32 = 64;
 
 /// How a job ended on this side.
 #[derive(Debug)]
@@ -88,50 +86,31 @@ async fn serve(
     let handle = stream.handle();
     let (layout, kv_bytes_per_token) =
         worker.engine().model.map_or((None, 0), |loaded| (loaded.layout, loaded.kv_bytes_per_token));
-    let kept = worker.contexts.keep(request, model, layout, handle.clone());
+    let whose = (line.origin(), request);
+    let kept = worker.contexts.keep(whose, model, (layout, kv_bytes_per_token), handle.clone());
     let role = match part {
         Part::Standby => Role::StandsBy,
         Part::Worker if is_prepared => Role::GetsReady { from_index: sent.generated },
         Part::Worker => Role::Works,
     };
-    Job { worker, line, gate, at, request, stream, kept, role, pull, pulling: None, sent, kv_bytes_per_token, held: 0 }
-        .serve(early)
-        .await
-}
-
-/// Ids that the origin sent.
-#[derive(Debug, Clone, Copy)]
-struct Sent {
-    prompt: u32,
-    generated: u32,
-}
-
-impl Sent {
-    fn all(self) -> u32 {
-        self.prompt.saturating_add(self.generated)
+    Job {
+        worker,
+        line,
+        gate,
+        at,
+        whose,
+        stream,
+        kept,
+        role,
+        pull,
+        pulling: None,
+        sent,
+        kv_bytes_per_token,
+        held: 0,
+        has_slot: false,
     }
-}
-
-fn ids_of(input: &JobInput) -> Sent {
-    let count = |ids: &[_]| u32::try_from(ids.len()).unwrap_or(u32::MAX);
-    match input {
-        JobInput::Tokens { prompt, generated } => Sent { prompt: count(prompt), generated: count(generated) },
-        JobInput::Chat { .. } | JobInput::Text { .. } => Sent { prompt: 0, generated: 0 },
-    }
-}
-
-/// What the sequence is here for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Role {
-    /// It draws tokens.
-    Works,
-    /// It is the worker already, and draws as soon as it holds the context.
-    GetsReady {
-        /// The first token that it draws.
-        from_index: u32,
-    },
-    /// It holds the context for the case.
-    StandsBy,
+    .serve(early)
+    .await
 }
 
 /// A job that the gate let in, with its sequence.
@@ -140,7 +119,7 @@ struct Job<'a> {
     line: &'a mut WorkerEnd,
     gate: &'a mut watch::Receiver<Gate>,
     at: &'a mut Epoch,
-    request: RequestId,
+    whose: Whose,
     stream: EngineStream,
     kept: Kept,
     role: Role,
@@ -151,6 +130,7 @@ struct Job<'a> {
     kv_bytes_per_token: u32,
     /// Tokens that the sequence holds, by its last word.
     held: u32,
+    has_slot: bool,
 }
 
 /// What woke the job.
@@ -207,7 +187,7 @@ impl Job<'_> {
     /// What the origin says. Words that do not fit the role are passed over: they were overtaken on their way.
     fn obey(&mut self, word: JobRequest) -> Result<(), End> {
         let handle = self.stream.handle();
-        let told = match word {
+        let said = match word {
             JobRequest::StopAfter { index } if self.role != Role::StandsBy => handle.stop_after(index),
             JobRequest::GoOn if self.role != Role::StandsBy => handle.go_on(),
             JobRequest::Offer { to } => {
@@ -222,15 +202,16 @@ impl Job<'_> {
                 }
                 handle.extend(from_index, ids)
             }
-            JobRequest::Keep { warm } if self.role == Role::StandsBy => handle.pause(!warm),
+            JobRequest::Keep { warm } if self.role == Role::StandsBy => {
+                self.hurry(false);
+                handle.pause(!warm)
+            }
             JobRequest::CatchUp if self.role == Role::StandsBy => {
-                if let Some(pulling) = &self.pulling {
-                    pulling.hurry();
-                }
+                self.hurry(true);
                 handle.pause(false)
             }
             JobRequest::TakeOver { epoch, from_index } if self.role == Role::StandsBy => {
-                info!(request = %self.request, %epoch, from_index, lag = self.lag(), "takes over");
+                info!(request = %self.whose.1, %epoch, from_index, lag = self.lag(), "takes over");
                 *self.at = epoch;
                 return self.take_over(from_index);
             }
@@ -243,19 +224,18 @@ impl Job<'_> {
             | JobRequest::Start(_)
             | JobRequest::Prepare(_)
             | JobRequest::Cancel => {
-                debug!(request = %self.request, role = ?self.role, "a word that does not fit");
+                debug!(request = %self.whose.1, role = ?self.role, "a word that does not fit");
                 Ok(())
             }
         };
-        told.map_err(|error| End::Failed(JobFailure::Engine(error.to_string())))
+        told(said)
     }
 
     /// Whatever has not come is made from the ids.
     fn stop_pulling(&mut self) {
         self.pull = None;
         if self.pulling.take().is_some() {
-            // A sequence that is gone expects nothing.
-            self.stream.handle().expect(None).ok();
+            self.withdraw_expectation();
         }
     }
 
@@ -268,13 +248,26 @@ impl Job<'_> {
     /// waiting for, and what a holder that leaves still sends, too.
     fn take_over(&mut self, from_index: u32) -> Result<(), End> {
         self.role = Role::GetsReady { from_index };
-        if self.lag() <= SHORT_TOKENS {
+        // One that has no slot yet gets it as a worker.
+        if self.lag() <= SHORT_TOKENS || !self.has_slot {
             return self.begin_to_work();
         }
-        if let Some(pulling) = &self.pulling {
-            pulling.finish();
+        match &self.pulling {
+            Some(pulling) => pulling.finish(),
+            None => self.withdraw_expectation(),
         }
-        Ok(())
+        told(self.stream.handle().pause(false))
+    }
+
+    fn hurry(&self, is_urgent: bool) {
+        if let Some(pulling) = &self.pulling {
+            pulling.hurry(is_urgent);
+        }
+    }
+
+    /// Whatever it does not hold it makes itself. A sequence that is gone expects nothing.
+    fn withdraw_expectation(&self) {
+        self.stream.handle().expect(None).ok();
     }
 
     fn have_pulled(&mut self) -> Result<(), End> {
@@ -293,14 +286,14 @@ impl Job<'_> {
         let Role::GetsReady { from_index } = self.role else { return Ok(()) };
         self.stop_pulling();
         self.role = Role::Works;
-        let told = self.stream.handle().take_over(from_index);
-        told.map_err(|error| End::Failed(JobFailure::Engine(error.to_string())))
+        told(self.stream.handle().take_over(from_index))
     }
 
     async fn hear(&mut self, event: SequenceEvent) -> Result<(), End> {
         let epoch = *self.at;
         let event = match event {
             SequenceEvent::Accepted { prompt } => {
+                self.has_slot = true;
                 self.begin_to_pull()?;
                 JobEvent::Accepted { epoch, prompt }
             }
@@ -328,7 +321,7 @@ impl Job<'_> {
             }
             SequenceEvent::Failed(failure) => return Err(End::Failed(failure)),
             SequenceEvent::ImportRefused { from, to, why } => {
-                warn!(request = %self.request, from, to, why, "a part of a KV cache is of no use");
+                warn!(request = %self.whose.1, from, to, why, "a part of a KV cache is of no use");
                 self.stop_pulling();
                 return self.begin_to_work();
             }
@@ -347,11 +340,10 @@ impl Job<'_> {
     /// The sequence has its slot: chunks can come.
     fn begin_to_pull(&mut self) -> Result<(), End> {
         let Some(pull) = self.pull.take() else { return self.begin_to_work() };
-        let source = self.worker.pull_source(self.request, pull);
+        let source = self.worker.pull_source(self.whose, pull);
         let is_once = self.role != Role::StandsBy;
         let Some(source) = source else {
-            // A sequence that is gone expects nothing.
-            self.stream.handle().expect(None).ok();
+            self.withdraw_expectation();
             return self.begin_to_work();
         };
         self.pulling = Some(Pulling::start(source, self.stream.handle(), self.sent.all(), is_once));

@@ -12,6 +12,7 @@
 //! Deliberately absent: whom to work for, what to refuse by merit and when to move (placement and plans decide).
 
 mod contexts;
+mod early;
 mod gate;
 mod job;
 mod keeper;
@@ -19,13 +20,14 @@ mod line;
 mod loads;
 mod pull;
 mod source;
+mod standing;
 mod submit;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use idlewild_engine::{Engine, EngineStats};
-use idlewild_protocol::{ContextOpen, JobStart, ModelLoad, PeerId, Pull, PullPart, RequestId};
+use idlewild_protocol::{ContextOpen, JobStart, ModelLoad, PeerId, Pull, PullPart};
 use idlewild_swarm::{ContextServer, Swarm};
 use tokio::sync::watch;
 
@@ -34,7 +36,7 @@ pub use line::{LineClosed, OriginEnd, WorkerEnd, local_line};
 pub use loads::Guess;
 pub use source::{FileAnswer, ModelSource, OneModel, Reading, StoredModels};
 
-use contexts::Contexts;
+use contexts::{Contexts, Whose};
 use loads::Loads;
 use pull::{SPLIT_BELOW_PHI, Source};
 
@@ -128,10 +130,10 @@ impl Worker {
     }
 
     /// What it takes to pull a context into the loaded model; none where contexts of it do not travel.
-    fn pull_source(&self, request: RequestId, pull: Pull) -> Option<Source> {
+    fn pull_source(&self, (origin, request): Whose, pull: Pull) -> Option<Source> {
         let stats = self.engine.stats();
         let loaded = stats.model?;
-        let open = ContextOpen { request, model: loaded.id, layout: loaded.layout? };
+        let open = ContextOpen { origin, request, model: loaded.id, layout: loaded.layout? };
         Some(Source {
             swarm: self.swarm.clone(),
             holder: pull.holder,

@@ -7,15 +7,13 @@ use idlewild_protocol::{JobEvent, JobFailure, JobRequest, JobStart};
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
 
+use super::early::Early;
 use super::gate::{Gate, shut};
 use super::job::End;
 use super::{Worker, WorkerEnd};
 
 /// Proof of life while a model is loaded; origins give up after 3.5 s of silence.
 const LOADING_SIGN: Duration = Duration::from_secs(1);
-
-/// Words of an origin that may come while a model is loaded: each is a token or a step of a move.
-const EARLY_MAX: usize = 8192;
 
 /// As what the engine takes a job.
 #[derive(Debug, Clone, Copy)]
@@ -37,7 +35,7 @@ pub(super) async fn begin(
     start: JobStart,
     how: How,
 ) -> Result<(EngineStream, Vec<JobRequest>), End> {
-    let epoch = start.epoch;
+    let mut epoch = start.epoch;
     let engine_job = EngineJob {
         model: start.model,
         input: start.input,
@@ -50,20 +48,29 @@ pub(super) async fn begin(
     let mut sign = interval(LOADING_SIGN);
     sign.set_missed_tick_behavior(MissedTickBehavior::Delay);
     sign.reset();
-    let mut early = Vec::new();
+    let mut early = Early::new(worker.context_tokens_max());
     loop {
         tokio::select! {
             biased;
             shut = shut(gate) => return Err(End::Shut(shut)),
             word = line.next() => match word {
                 Ok(JobRequest::Cancel) | Err(_) => return Err(End::Gone),
-                Ok(_) if early.len() == EARLY_MAX => return Err(End::Failed(JobFailure::Busy)),
-                Ok(word) => early.push(word),
+                Ok(word) => {
+                    // From a take-over on its origin hears of this epoch only.
+                    if let JobRequest::TakeOver { epoch: taken, .. } = word {
+                        epoch = taken;
+                    }
+                    early.hear(word).map_err(End::Failed)?;
+                }
             },
-            submitted = &mut submitted => return submitted.map(|stream| (stream, early)).map_err(End::Failed),
+            submitted = &mut submitted => return submitted.map(|stream| (stream, early.into_words())).map_err(End::Failed),
             _ = sign.tick() => {
                 let alive = JobEvent::Prefilled { epoch, done: 0, total: 0 };
-                line.send(alive).await.map_err(|_| End::Gone)?;
+                tokio::select! {
+                    biased;
+                    shut = shut(gate) => return Err(End::Shut(shut)),
+                    sent = line.send(alive) => sent.map_err(|_| End::Gone)?,
+                }
             }
         }
     }

@@ -128,7 +128,12 @@ async fn pull(address: &str, mib: usize, pulls: usize) -> Result<(), Failure> {
 /// Pulls chunks, and gives when the first had come.
 async fn transfer(swarm: &Swarm, holder: PeerId, chunks: usize, pulls: usize) -> Result<Duration, Failure> {
     let begun = Instant::now();
-    let open = ContextOpen { request: RequestId([5; 16]), model: ModelId([6; 32]), layout: LayoutFingerprint([7; 32]) };
+    let open = ContextOpen {
+        origin: PeerId([1; 32]),
+        request: RequestId([5; 16]),
+        model: ModelId([6; 32]),
+        layout: LayoutFingerprint([7; 32]),
+    };
     let mut client = swarm.open_context(holder, open).await?;
     let mut first = None;
     let mut asked = 0;

@@ -92,8 +92,12 @@ fn wanted(action: overlapped::Action<PeerId>, standby: Option<&Standby>) -> Opti
     match action {
         overlapped::Action::Stay => None,
         overlapped::Action::Prepare { destination, way } => {
-            let is_under_way = matches!(state_at(destination), Some(StandbyState::Preparing | StandbyState::Holding));
-            (!is_under_way).then_some(PlanStep::Prepare { destination, way })
+            match state_at(destination) {
+                Some(StandbyState::Preparing | StandbyState::Holding) => None,
+                // It has a part of the context already: to go on with that is to prepare it.
+                Some(StandbyState::Paused) => Some(PlanStep::Hold { destination }),
+                Some(StandbyState::Committing) | None => Some(PlanStep::Prepare { destination, way }),
+            }
         }
         overlapped::Action::Hold { destination } => {
             (state_at(destination) != Some(StandbyState::Holding)).then_some(PlanStep::Hold { destination })

@@ -7,6 +7,9 @@ use idlewild_protocol::{DepartureCause, Epoch, PeerId, Pull, PullPart};
 use crate::Now;
 use crate::ownership::{Ending, Output, RequestMachine};
 
+/// The longest notice that is believed: nobody waits longer for a context that leaves.
+const NOTICE_MAX: Duration = Duration::from_mins(1);
+
 /// A worker's last words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Goodbye {
@@ -27,7 +30,8 @@ impl RequestMachine {
     /// The destination takes over, if there is one. Else another worker is looked for at once; until one is found the
     /// epoch stays live: tokens that still come are taken.
     pub(super) fn handle_leaving(&mut self, now: Now, cause: DepartureCause, notice_ms: u32) {
-        let goodbye = Goodbye { cause, until: now + Duration::from_millis(u64::from(notice_ms)) };
+        let notice = Duration::from_millis(u64::from(notice_ms)).min(NOTICE_MAX);
+        let goodbye = Goodbye { cause, until: now + notice };
         let Some(running) = &mut self.running else { return };
         if running.leaving.replace(goodbye).is_some() {
             return;

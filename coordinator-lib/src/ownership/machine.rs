@@ -256,7 +256,7 @@ impl RequestMachine {
         if self.over {
             return None;
         }
-        let silence = self.running.as_ref().map(|r| r.patience.deadline(&self.limits).0);
+        let silence = self.silence().map(|(at, _)| at);
         [silence, self.standby_timeout(), self.left_timeout(), self.placing.timeout()].into_iter().flatten().min()
     }
 

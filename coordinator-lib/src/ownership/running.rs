@@ -6,7 +6,8 @@ use super::deadline::{Patience, Stage};
 use super::leaving::Goodbye;
 use crate::Now;
 use crate::ownership::{
-    Assignment, Dropped, Ending, Fault, LossReason, Output, Preparation, RequestError, RequestErrorKind, RequestMachine,
+    Assignment, Dropped, Ending, Fault, LossReason, Output, Preparation, RequestError, RequestErrorKind,
+    RequestMachine, Silence,
 };
 
 /// The assignment that may write the log.
@@ -177,10 +178,17 @@ impl RequestMachine {
         }
     }
 
+    /// When the worker's silence is too long, and which that is. One that has said goodbye says no more tokens, and its context
+    /// is good until its notice ends.
+    pub(super) fn silence(&self) -> Option<(Now, Silence)> {
+        let running = self.running.as_ref()?;
+        let (deadline, silence) = running.patience.deadline(&self.limits);
+        Some((running.leaving.map_or(deadline, |goodbye| deadline.max(goodbye.until)), silence))
+    }
+
     /// Gives up a worker that was silent for too long; whether it was.
     pub(super) fn check_silence(&mut self, now: Now) -> bool {
-        let Some(running) = &self.running else { return false };
-        let (deadline, silence) = running.patience.deadline(&self.limits);
+        let Some((deadline, silence)) = self.silence() else { return false };
         let is_over = deadline <= now;
         if is_over {
             self.give_up(now, Ending::Silent(silence));
@@ -199,6 +207,10 @@ impl RequestMachine {
         // The search that led to a worker which refused goes on: its client waits no longer than if there were none.
         let refused = self.running.as_ref().filter(|running| !running.accepted && how.is_refusal());
         let since = refused.map_or(now, |running| running.searched_since);
+        // Whoever was to pull from the one that left brought nothing: the next one makes the context from the ids.
+        if !how.is_refusal() {
+            self.let_go();
+        }
         self.end_assignment(now, how);
         if self.standby.is_some() && self.may_begin_again() {
             self.take_over(now);

@@ -309,8 +309,8 @@ pub(crate) fn ticket() -> impl Strategy<Value = Ticket> {
 }
 
 pub(crate) fn bulk_request() -> impl Strategy<Value = BulkRequest> {
-    let open = (request(), model(), any::<[u8; 32]>()).prop_map(|(request, model, layout)| {
-        BulkRequest::Context(ContextOpen { request, model, layout: LayoutFingerprint(layout) })
+    let open = (peer(), request(), model(), any::<[u8; 32]>()).prop_map(|(origin, request, model, layout)| {
+        BulkRequest::Context(ContextOpen { origin, request, model, layout: LayoutFingerprint(layout) })
     });
     prop_oneof![(1..=MAX_PROBE_BYTES).prop_map(|bytes| BulkRequest::Probe { bytes }), open]
 }

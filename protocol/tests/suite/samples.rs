@@ -233,7 +233,7 @@ fn job_events() -> Vec<Sample> {
 fn bulk() -> Vec<Sample> {
     let (model, layout) = (ModelId([0xab; 32]), LayoutFingerprint([0xcd; 32]));
     let header = ChunkHeader { model, layout, from: 64, to: 128, bytes: 1_475_392, hash: [0xef; 32] };
-    let open = ContextOpen { request: RequestId([5; 16]), model, layout };
+    let open = ContextOpen { origin: peer(2), request: RequestId([5; 16]), model, layout };
     vec![
         Sample::of("Probe", &BulkRequest::Probe { bytes: 262_144 }),
         Sample::of("Context", &BulkRequest::Context(open)),

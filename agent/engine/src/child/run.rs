@@ -16,6 +16,9 @@ use crate::Backend;
 use crate::config::Limits;
 use crate::messages::{ChildStats, EngineCommand, EngineEvent};
 
+/// Commands obeyed between two steps while there is work: whoever floods the engine does not stop the others' tokens.
+const COMMANDS_PER_STEP: u32 = 32;
+
 /// How often rates are reported while it works.
 const REPORT_EVERY: Duration = Duration::from_secs(1);
 
@@ -29,11 +32,17 @@ pub(crate) fn run(commands: mpsc::Receiver<EngineCommand>, halt: &Arc<Halt>, emi
         }
     };
     let halt = Arc::clone(halt);
-    let mut looper = Looper { configured: None, batcher: None, reporter: Reporter::default(), halt, emit };
+    let mut looper = Looper { configured: None, batcher: None, reporter: Reporter::default(), halt, obeyed: 0, emit };
     while let Some(command) = looper.next_command(&mut commands) {
         let is_heard = match command {
-            Next::Command(command) => looper.obey(command),
-            Next::Step => looper.step(),
+            Next::Command(command) => {
+                looper.obeyed += 1;
+                looper.obey(command)
+            }
+            Next::Step => {
+                looper.obeyed = 0;
+                looper.step()
+            }
         };
         if !is_heard {
             return;
@@ -83,6 +92,8 @@ struct Looper<E> {
     batcher: Option<Batcher>,
     reporter: Reporter,
     halt: Arc<Halt>,
+    /// Commands since the last step.
+    obeyed: u32,
     emit: E,
 }
 
@@ -91,6 +102,9 @@ impl<E: FnMut(EngineEvent) -> bool> Looper<E> {
     /// for a slot have to show that they are alive. None when the commands end.
     fn next_command(&self, commands: &mut Commands) -> Option<Next> {
         let Some(batcher) = &self.batcher else { return commands.wait(None) };
+        if batcher.has_work() && self.obeyed >= COMMANDS_PER_STEP {
+            return Some(Next::Step);
+        }
         if batcher.has_work() { commands.now() } else { commands.wait(batcher.proof_due()) }
     }
 

@@ -172,16 +172,15 @@ impl Supervisor {
     }
 
     async fn submit(&mut self, job: EngineJob, beginning: Beginning) -> Result<EngineStream, EngineError> {
-        let wanted = self.wanted.as_ref().ok_or(EngineError::NoModel)?;
-        if wanted.id != job.model {
+        let file = self.wanted.clone().ok_or(EngineError::NoModel)?;
+        if file.id != job.model {
             return Err(EngineError::OtherModel);
         }
         self.check_pause()?;
         let has_room = self.link.as_ref().is_none_or(Link::has_room);
-        if self.next_load.is_some() || !has_room {
+        if self.waiting_load().is_some() || !has_room {
             return Err(EngineError::Busy);
         }
-        let file = wanted.clone();
         let (id, stream) = self.streams.open(&self.desk)?;
         let command = EngineCommand::Submit { id, job, beginning };
         if command.to_bytes().is_err() {

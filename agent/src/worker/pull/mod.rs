@@ -26,6 +26,15 @@ const STREAMS_MAX: u32 = 3;
 /// Times in a row that a holder may not hold yet what its origin says it does.
 const NOT_YET_MAX: u32 = 40;
 
+/// The same of a holder that computes no more: it will never hold it.
+const NEVER_MAX: u32 = 3;
+
+/// A chunk of which nothing comes for so long: its holder is given up, well before an origin gives us up.
+const STANDSTILL: Duration = Duration::from_secs(1);
+
+/// Between two streams to a holder that is busy, or cut off.
+const AGAIN: Duration = Duration::from_millis(100);
+
 /// Between two such questions: about a token of a slow machine.
 const NOT_YET: Duration = Duration::from_millis(25);
 
@@ -80,9 +89,9 @@ impl Pulling {
         self.known.send_modify(|known| known.positions = positions(ids));
     }
 
-    /// The hand-over is near: every token counts.
-    pub(super) fn hurry(&self) {
-        self.known.send_modify(|known| known.is_urgent = true);
+    /// The hand-over is near, and every token counts; or it is not any more.
+    pub(super) fn hurry(&self, is_urgent: bool) {
+        self.known.send_modify(|known| known.is_urgent = is_urgent);
     }
 
     /// No more ids will come: it ends when what there is has come.
@@ -161,6 +170,7 @@ impl Pull {
                 break;
             }
             plan.ask_again();
+            tokio::time::sleep(AGAIN).await;
         }
         // A sequence that is gone expects nothing.
         self.handle.expect(None).ok();
@@ -180,9 +190,7 @@ impl Pull {
         loop {
             let (all, held) = (*self.known.borrow_and_update(), *self.held.borrow_and_update());
             let known = all.positions;
-            if all.is_urgent {
-                plan.hurry();
-            }
+            plan.hurry(all.is_urgent);
             if is_done(plan, all, held) {
                 return Left::Done;
             }
@@ -192,8 +200,16 @@ impl Pull {
                 }
             }
             self.expect(plan);
+            let before = client.received_bytes();
             let answer = tokio::select! {
                 answer = client.next(), if plan.is_waiting() => answer,
+                () = tokio::time::sleep(STANDSTILL), if plan.is_waiting() => {
+                    if self.is_too_slow(client.received_bytes() - before) {
+                        info!(holder = %self.source.holder.short(), "a KV cache comes too slowly; the ids make the rest");
+                        return Left::Over;
+                    }
+                    continue;
+                }
                 changed = self.known.changed() => if changed.is_ok() { continue } else { return Left::Over },
                 changed = self.held.changed() => if changed.is_ok() { continue } else { return Left::Over },
             };
@@ -201,7 +217,8 @@ impl Pull {
                 Ok(answer) => self.take(answer).await,
                 Err(lost) => {
                     info!(holder = %self.source.holder.short(), %lost, "the stream of a KV cache broke");
-                    return if let ContextLost::Refused(_) = lost { Left::Over } else { Left::Broken };
+                    let is_final = matches!(lost, ContextLost::Refused(why) if why != ContextRefusal::Busy);
+                    return if is_final { Left::Over } else { Left::Broken };
                 }
             };
             match taken {
@@ -210,7 +227,7 @@ impl Pull {
                     plan.came(range);
                     self.judge(plan, &client, known);
                 }
-                Taken::NotYet if not_yet < NOT_YET_MAX => {
+                Taken::NotYet if not_yet < if all.is_final { NEVER_MAX } else { NOT_YET_MAX } => {
                     not_yet += 1;
                     plan.put_off(range);
                     tokio::time::sleep(NOT_YET).await;
@@ -218,6 +235,12 @@ impl Pull {
                 Taken::NotYet | Taken::Nothing => return Left::Over,
             }
         }
+    }
+
+    /// Whether what came in [`STANDSTILL`] is less than a quarter of what prefilling would have made.
+    fn is_too_slow(&self, bytes: u64) -> bool {
+        let made = self.source.prefill_tps * STANDSTILL.as_secs_f64() * f64::from(self.source.kv_bytes_per_token);
+        (bytes as f64) < made / 4.0
     }
 
     fn expect(&self, plan: &PullPlan) {

@@ -128,8 +128,8 @@ impl PullPlan {
     }
 
     /// Whole: the hand-over is near, and to pull a token is sooner done than to make it: each is worth a chunk.
-    pub(super) fn hurry(&mut self) {
-        self.feed_tokens = 1;
+    pub(super) fn hurry(&mut self, is_urgent: bool) {
+        self.feed_tokens = if is_urgent { 1 } else { FEED_TOKENS };
     }
 
     /// The link is slower than was thought: let the destination prefill from the other end. What comes still is used.
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(plan.next(165, 64), None, "15 more are not worth a chunk");
         assert_eq!(plan.next(166, 64), Some(range(150, 166)));
         assert_eq!(plan.lacks(170), 106);
-        plan.hurry();
+        plan.hurry(true);
         plan.came(range(64, 128));
         assert_eq!(plan.next(167, 64), Some(range(166, 167)));
     }

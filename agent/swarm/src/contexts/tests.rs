@@ -34,7 +34,12 @@ fn terms(silence_limit: Duration) -> Terms {
 }
 
 fn context() -> ContextOpen {
-    ContextOpen { request: RequestId([5; 16]), model: ModelId([6; 32]), layout: LayoutFingerprint([7; 32]) }
+    ContextOpen {
+        origin: PeerId([1; 32]),
+        request: RequestId([5; 16]),
+        model: ModelId([6; 32]),
+        layout: LayoutFingerprint([7; 32]),
+    }
 }
 
 fn header(bytes: &[u8]) -> ChunkHeader {

@@ -66,6 +66,11 @@ pub(crate) struct Neighbour {
 }
 
 impl Neighbour {
+    /// Whether its conversation lasts.
+    pub(super) fn is_heard(&self) -> bool {
+        matches!(self.talk, Talk::Running(_))
+    }
+
     pub(super) fn new(peer: PeerId, member: Member, address: String, link: ConnectionId) -> Self {
         let (state, queue) = PeerState::new(peer, member.role, member.boot, address);
         Self {

@@ -26,7 +26,7 @@ use idlewild_protocol::{DepartureCause, PeerId};
 use libp2p::swarm::{ConnectionId, SwarmEvent as Libp2pEvent};
 use libp2p::{Multiaddr, Stream, mdns};
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::time::{sleep_until, timeout};
 
 use crate::OpenError;
 use crate::address::{Place, with_peer};
@@ -41,8 +41,11 @@ use crate::sparse::Sparse;
 pub(crate) use connections::{Connection, HelloOf};
 pub(crate) use members::Neighbour;
 
-/// How often deadlines, dials and spare connections are looked at.
+/// How often deadlines, dials and spare connections are looked at while something is in the making.
 const TICK: Duration = Duration::from_millis(250);
+
+/// The same while every connection is what it should be: an idle agent sleeps as long as it can.
+const SETTLED_TICK: Duration = Duration::from_secs(1);
 
 /// How often a changed address book is written.
 const BOOK_INTERVAL: Duration = Duration::from_secs(10);
@@ -146,9 +149,9 @@ impl EventLoop {
 
     /// Runs until it is told to shut down, or until all handles are gone.
     pub(crate) async fn run(mut self) {
-        let mut tick = interval(TICK);
-        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut ticked = Instant::now();
         let (cause, notice_ms, done) = loop {
+            let pace = if self.is_settled() { SETTLED_TICK } else { TICK };
             tokio::select! {
                 event = self.swarm.select_next_some() => self.handle_libp2p(event),
                 Some(report) = self.reports.recv() => self.handle_report(report),
@@ -157,7 +160,10 @@ impl EventLoop {
                     Some(Command::ShutDown { cause, notice_ms, done }) => break (cause, notice_ms, Some(done)),
                     None => break (DepartureCause::Shutdown, 0, None),
                 },
-                _ = tick.tick() => self.handle_tick(),
+                () = sleep_until((ticked + pace).into()) => {
+                    ticked = Instant::now();
+                    self.handle_tick();
+                }
             }
         };
         self.shut_down(cause, notice_ms).await;
@@ -217,6 +223,13 @@ impl EventLoop {
             }
             Report::Resolved { index, places } => self.dialing.resolved(index, places, Instant::now()),
         }
+    }
+
+    /// Whether nothing is being dialled, greeted or opened.
+    fn is_settled(&self) -> bool {
+        self.dials.is_empty()
+            && self.connections.values().all(|connection| connection.phase == connections::Phase::Ready)
+            && self.members.values().all(Neighbour::is_heard)
     }
 
     fn handle_tick(&mut self) {

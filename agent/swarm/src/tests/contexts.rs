@@ -14,7 +14,12 @@ use crate::{ContextClient, ContextLost, ContextRange, ContextServer, OpenError, 
 const STEP: u32 = 64;
 
 fn context(n: u8) -> ContextOpen {
-    ContextOpen { request: RequestId([n; 16]), model: ModelId([6; 32]), layout: LayoutFingerprint([7; 32]) }
+    ContextOpen {
+        origin: PeerId([1; 32]),
+        request: RequestId([n; 16]),
+        model: ModelId([6; 32]),
+        layout: LayoutFingerprint([7; 32]),
+    }
 }
 
 /// What the KV cache of these positions would be: other bytes for each range.

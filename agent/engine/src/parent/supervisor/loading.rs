@@ -25,7 +25,7 @@ impl Supervisor {
             let _ = reply.send(Err(error));
         } else if self.loading.is_none() && self.streams.is_empty() {
             self.begin_load(file, Loading { replies: vec![reply], is_restart: false }).await;
-        } else if self.next_load.is_none() {
+        } else if self.waiting_load().is_none() {
             self.next_load = Some((file, reply));
         } else {
             let _ = reply.send(Err(EngineError::Busy));
@@ -87,10 +87,19 @@ impl Supervisor {
         }
     }
 
+    /// The load of another model that waits for its turn. One that nobody waits for any more is forgotten.
+    pub(super) fn waiting_load(&mut self) -> Option<&ModelFile> {
+        if self.next_load.as_ref().is_some_and(|(_, reply)| reply.is_closed()) {
+            self.next_load = None;
+        }
+        self.next_load.as_ref().map(|(file, _)| file)
+    }
+
     /// Another model's turn has come when no sequence is left.
     pub(super) async fn begin_next_load(&mut self) {
         if self.loading.is_none()
             && self.streams.is_empty()
+            && self.waiting_load().is_some()
             && let Some((file, reply)) = self.next_load.take()
         {
             self.begin_load(file, Loading { replies: vec![reply], is_restart: false }).await;
