@@ -20,6 +20,12 @@ const TOKENS: u32 = 160;
 /// Moves of the storm.
 const MOVES: u32 = 50;
 
+/// Answers for them, at most.
+const ANSWERS_MAX: u32 = 60;
+
+/// Pieces of an answer that is worth moving.
+const LEAST_PIECES: usize = 100;
+
 /// Of one answer, at most.
 const MOVES_PER_ANSWER: u32 = 4;
 
@@ -97,10 +103,17 @@ fn fifty_random_moves_lose_double_and_change_no_token() -> Verdict {
     in_lab(|lab| {
         let Some(mut cluster) = cluster(lab, &["a", "b", "c", "d"])? else { return Ok(()) };
         let mut random = StdRng::seed_from_u64(20_261_130);
-        let (mut moves, mut kills, mut number) = (0, 0, 0);
+        let (mut moves, mut kills, mut number, mut asked_in_all) = (0, 0, 0, 0);
         while moves < MOVES {
             let words = random.random_range(60..400);
             let expected = cluster.0[0].answer(&question(number, words))?;
+            asked_in_all += 1;
+            ensure!(asked_in_all <= ANSWERS_MAX, "only {moves} moves in {ANSWERS_MAX} answers");
+            // Where the model does not go on with the verse, nothing keeps its choices apart: such an answer proves nothing.
+            if expected.finish.as_deref() != Some("length") || expected.pieces.len() < LEAST_PIECES {
+                number += 1;
+                continue;
+            }
             let running = Running::begin(cluster.0[0].ask(&question(number, words))?, random.random_range(2..30))?;
             let mut said = String::new();
             for _ in 0..MOVES_PER_ANSWER {

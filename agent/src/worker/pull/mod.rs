@@ -38,8 +38,12 @@ const AGAIN: Duration = Duration::from_millis(100);
 /// Between two such questions: about a token of a slow machine.
 const NOT_YET: Duration = Duration::from_millis(25);
 
-/// Bytes of a chunk: large enough for a link of 1 Gbit/s, exported within a decode step.
-const CHUNK_BYTES: u32 = 1_500_000;
+/// Bytes of a chunk: exported within a millisecond or two. A holder gives one between two steps, and on a long context a step
+/// takes 50 ms: chunks of 1.5 MB filled a quarter of a link of 1 Gbit/s.
+const CHUNK_BYTES: u32 = 6_000_000;
+
+/// Positions of a chunk over a link of which nothing is known.
+const CHUNK_TOKENS_UNKNOWN: u32 = 64;
 
 /// Seconds that a chunk may take on a slow link: what is under way when the two ends meet is of no use.
 const CHUNK_S: f64 = 0.1;
@@ -129,7 +133,7 @@ fn positions(ids: u32) -> u32 {
 /// Positions of a chunk.
 fn chunk_tokens(source: &Source) -> u32 {
     let by_bytes = CHUNK_BYTES / source.kv_bytes_per_token.max(1);
-    let by_time = source.kv_tps.map_or(u32::MAX, |tps| (tps * CHUNK_S) as u32);
+    let by_time = source.kv_tps.map_or(CHUNK_TOKENS_UNKNOWN, |tps| (tps * CHUNK_S) as u32);
     by_bytes.min(by_time).clamp(*CHUNK_TOKENS.start(), *CHUNK_TOKENS.end())
 }
 
