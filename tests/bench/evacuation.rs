@@ -59,9 +59,7 @@ fn returns(cluster: &Cluster, mut stream: Stream, has_standby: bool) -> Result<S
         });
         if has_standby {
             origin.move_request(&request, other.peer()?, "whole", &["--prepare-only"])?;
-            within(READY_WITHIN, "a standby that keeps up", || {
-                Ok(origin.explain(&request)?.standby.filter(|standby| standby.lag_tokens <= 24))
-            })?;
+            origin.until_standby(&request, 24, READY_WITHIN)?;
         }
         let returned = Instant::now();
         source.owner("present")?;

@@ -166,10 +166,7 @@ fn an_owner_gets_the_machine_back_at_once_and_the_answer_goes_on() -> Verdict {
             let other = 3 - source;
             if has_standby {
                 cluster.0[0].move_request(&running.request, cluster.0[other].peer()?, "whole", &["--prepare-only"])?;
-                within(Duration::from_secs(30), "a standby that keeps up", || {
-                    let standby = cluster.0[0].explain(&running.request)?.standby;
-                    Ok(standby.filter(|standby| standby.lag_tokens <= 32))
-                })?;
+                cluster.0[0].until_standby(&running.request, 32, Duration::from_secs(30))?;
             }
             let engine = *children(cluster.0[source].pid()).first().context("an engine")?;
             let returned = Instant::now();

@@ -20,6 +20,14 @@ impl Agent {
         Ok(())
     }
 
+    /// Waits until a request's standby lacks at most `lag_tokens` of its context.
+    pub fn until_standby(&self, request: &str, lag_tokens: u32, deadline: Duration) -> Result<()> {
+        let looked = within(deadline, "a standby that keeps up", || {
+            Ok(self.explain(request)?.standby.filter(|standby| standby.lag_tokens <= lag_tokens))
+        });
+        looked.map(drop)
+    }
+
     /// Waits until a request runs on `peer`, or has ended; gives its story.
     pub fn until_moved(&self, request: &str, peer: &str) -> Result<Explanation> {
         let looked = within(SEEN_WITHIN, "the request on its new worker", || {
