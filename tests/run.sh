@@ -22,6 +22,8 @@ scope=${1:-all}
 
 # These would replace the flags in .cargo/config.toml, and with them the vector instructions.
 unset RUSTFLAGS CARGO_BUILD_RUSTFLAGS CARGO_ENCODED_RUSTFLAGS
+# Errors name what failed; a harness's stack of forty frames below each would only hide it.
+export RUST_BACKTRACE=0
 CARGO_TARGET_DIR=$(target_dir)
 export CARGO_TARGET_DIR
 tools=$(cache_dir)/tools

@@ -48,19 +48,22 @@ fn four_streams_do_not_notice_that_the_coordinator_is_killed() -> Verdict {
 }
 
 /// The leader apart from the others, and without a model: its death is that of a coordinator, not of a worker. The others
-/// have one after a restart, which leaves the leadership where it is.
+/// have one after a restart, one after the other: restarted all at once they would be a majority without the leader, find
+/// each other first, and rightly elect another.
 fn led_by_a_bare_one(mut cluster: Cluster) -> Result<(Agent, Vec<Agent>)> {
     let leader = cluster.0.remove(cluster.leader(FOUND_WITHIN)?);
+    let id = leader.peer()?.to_owned();
     let mut agents = Vec::new();
+    let others = cluster.0.len();
     for mut agent in cluster.0 {
         agent.stop()?;
         let launch = agent.launch().clone().fake(Fake::decoding(40.0));
         drop(agent);
-        agents.push(launch.up()?);
+        let agent = launch.up()?;
+        agent.until_connected(others, FOUND_WITHIN)?;
+        agents.push(agent);
     }
-    let id = leader.peer()?.to_owned();
     for agent in &agents {
-        agent.until_connected(agents.len(), FOUND_WITHIN)?;
         agent.until(FOUND_WITHIN, "the same coordinator as before", |status| {
             (status.coordinator.as_ref()?.leader == id).then_some(())
         })?;
