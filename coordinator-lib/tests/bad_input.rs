@@ -42,6 +42,8 @@ fn digest(n: u8, mean_s: f64, tps: f32) -> Digest {
         loaded: true,
         decode_tps: tps,
         prefill_tps: tps * 10.0,
+        decode_doubles_at: 0,
+        prefill_doubles_at: 0,
         kv_bytes_per_token: 1000,
         context_tokens: 4096,
         kv_free_tokens: 8192,

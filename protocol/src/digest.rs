@@ -110,10 +110,15 @@ pub struct ModelLoad {
     pub model: ModelId,
     /// In memory now; otherwise on disk, and loaded when first asked for.
     pub loaded: bool,
-    /// Decoded tokens a second for one more sequence.
+    /// Decoded tokens a second for one more sequence, at an empty context.
     pub decode_tps: f32,
-    /// Prefilled tokens a second.
+    /// Prefilled tokens a second, at an empty context.
     pub prefill_tps: f32,
+    /// Context, in tokens, at which a token takes twice as long to decode as at an empty one: time rises linearly with what
+    /// attention reads. 0 where that is not known.
+    pub decode_doubles_at: u16,
+    /// The same of prefilling.
+    pub prefill_doubles_at: u16,
     /// Bytes of KV cache a token takes on the wire.
     pub kv_bytes_per_token: u32,
     /// Longest context (prompt and output) that one request may have here, in tokens.

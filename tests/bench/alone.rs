@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use idlewild_engine::{Backend, Engine, EngineConfig, EngineJob, ModelFile, SequenceEvent};
+use idlewild_engine::{Backend, Engine, EngineConfig, EngineJob, KvType, ModelFile, SequenceEvent};
 use idlewild_protocol::{JobInput, ModelId, Sampling};
 use tokio::runtime::Runtime;
 
@@ -48,6 +48,7 @@ impl Alone {
             slots: SLOTS,
             context_tokens: CONTEXT_TOKENS,
             kv_tokens: KV_TOKENS,
+            kv_type: KvType::F16,
         };
         let file = ModelFile { path: model.to_owned(), id: MODEL, verify: false, name: "bench".to_owned() };
         let engine = runtime.block_on(async {

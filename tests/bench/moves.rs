@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use idlewild_coordinator::cost::{Overheads, Preparation, Route, hybrid, ids_only, pre_copy};
+use idlewild_coordinator::view::Offer;
+use idlewild_protocol::ModelLoad;
 use idlewild_tests::agent::MeasuredMove;
 use idlewild_tests::lab::real_model;
 use idlewild_tests::{Agent, Cluster, Lab, REAL_MODEL, Stream, completion, in_lab, within};
@@ -159,15 +161,19 @@ fn predict(
     destination: &Agent,
     (way, context_tokens): (&str, f64),
 ) -> Result<Option<Preparation>> {
-    let (at_source, at_destination) = (source.status()?, destination.status()?);
+    let at_destination = destination.status()?;
     let link = at_destination.of(source.peer()?).context("the source is known")?;
     let seen = origin.status()?;
-    let models = &seen.of(destination.peer()?).context("the destination is known")?.models;
-    let kv_bytes_per_token = models.first().and_then(|model| model["kv_bytes_per_token"].as_f64()).context("its KV")?;
+    let model_on = |agent: &Agent| -> Result<ModelLoad> {
+        let model = seen.of(agent.peer()?).and_then(|peer| peer.models.first()).context("a model there")?;
+        serde_json::from_value(model.clone()).context("a line of a digest")
+    };
+    let (there, here) = (model_on(destination)?, model_on(source)?);
+    let kv_bytes_per_token = f64::from(there.kv_bytes_per_token);
     let route = Route {
         context_tokens,
-        decode_tps: f64::from(at_source.engine.decode_tps),
-        prefill_tps: f64::from(at_destination.engine.prefill_tps),
+        decode_tps: Offer::at_context(&here, context_tokens, 0.0).decode_tps,
+        prefill_tps: Offer::at_context(&there, context_tokens, 0.0).prefill_tps,
         kv_tps: link.down_bytes_per_s.unwrap_or(0) as f64 / kv_bytes_per_token,
         kv_bytes_per_token,
         round_trip_s: f64::from(link.rtt_us.unwrap_or(0)) / 1e6,

@@ -136,6 +136,8 @@ fn digest(peer: PeerId, sequence: u64, now: Duration, decode_tps: f32) -> Digest
         loaded: true,
         decode_tps,
         prefill_tps: 100.0,
+        decode_doubles_at: 0,
+        prefill_doubles_at: 0,
         kv_bytes_per_token: 1000,
         context_tokens: 4096,
         kv_free_tokens: 8192,

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use idlewild_engine::{Backend, Engine, EngineConfig, EngineError, EngineJob, ModelFile, SequenceEvent};
+use idlewild_engine::{Backend, Engine, EngineConfig, EngineError, EngineJob, KvType, ModelFile, SequenceEvent};
 use idlewild_protocol::{JobInput, ModelId, Sampling};
 use serde_json::json;
 
@@ -70,6 +70,7 @@ async fn bench(path: PathBuf, tokens: u32, threads: u16, in_process: bool) -> Re
         slots: 8,
         context_tokens: 1024,
         kv_tokens: 8192,
+        kv_type: KvType::F16,
     };
     let (engine, _notices) = if in_process { Engine::in_process(config) } else { Engine::start(config) };
     let loaded = engine.load(ModelFile { path, id: MODEL, verify: false, name: "bench".to_owned() }).await?;

@@ -14,6 +14,16 @@ pub enum Backend {
     Fake(FakeRates),
 }
 
+/// How keys and values are kept. Contexts travel between engines that keep them alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode)]
+pub enum KvType {
+    /// Two bytes a value.
+    #[default]
+    F16,
+    /// A little over one: half the memory and half the bytes of a move, but slower to read on a CPU.
+    Q8,
+}
+
 /// How fast the fake is.
 #[derive(Debug, Clone, Copy, PartialEq, Encode, Decode)]
 pub struct FakeRates {
@@ -54,6 +64,8 @@ pub struct EngineConfig {
     pub context_tokens: u32,
     /// Tokens of the KV cache that all sequences share; raised to `context_tokens` where it is less.
     pub kv_tokens: u32,
+    /// How the KV cache keeps them.
+    pub kv_type: KvType,
 }
 
 impl EngineConfig {
@@ -65,6 +77,7 @@ impl EngineConfig {
             slots: self.slots.clamp(1, MAX_SLOTS),
             context_tokens,
             kv_tokens: self.kv_tokens.max(context_tokens),
+            kv_type: self.kv_type,
         }
     }
 }
@@ -84,6 +97,7 @@ pub(crate) struct Limits {
     pub(crate) slots: u16,
     pub(crate) context_tokens: u32,
     pub(crate) kv_tokens: u32,
+    pub(crate) kv_type: KvType,
 }
 
 /// A model on disk.
@@ -113,6 +127,7 @@ mod tests {
             slots,
             context_tokens,
             kv_tokens,
+            kv_type: KvType::F16,
         }
     }
 
@@ -124,7 +139,7 @@ mod tests {
             (config(3, 1000, 2048, 100), (3, MAX_SLOTS, 2048, 2048)),
         ];
         for (config, expected) in cases {
-            let Limits { threads, slots, context_tokens, kv_tokens } = config.limits();
+            let Limits { threads, slots, context_tokens, kv_tokens, .. } = config.limits();
             assert_eq!((threads, slots, context_tokens, kv_tokens), expected, "{config:?}");
         }
     }

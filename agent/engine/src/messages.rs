@@ -106,12 +106,20 @@ pub(crate) struct ChildStats {
     pub(crate) kv_free_tokens: u32,
     pub(crate) decode_tps: f32,
     pub(crate) prefill_tps: f32,
+    pub(crate) decode_doubles_at: u16,
+    pub(crate) prefill_doubles_at: u16,
 }
 
 impl ChildStats {
     /// These counts with the other's rates: to tell a change that is worth a report at once.
     pub(crate) fn with_rates_of(self, other: Self) -> Self {
-        Self { decode_tps: other.decode_tps, prefill_tps: other.prefill_tps, ..self }
+        Self {
+            decode_tps: other.decode_tps,
+            prefill_tps: other.prefill_tps,
+            decode_doubles_at: other.decode_doubles_at,
+            prefill_doubles_at: other.prefill_doubles_at,
+            ..self
+        }
     }
 }
 
@@ -121,11 +129,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::FakeRates;
     use crate::job::Role;
+    use crate::{FakeRates, KvType};
 
     fn commands() -> Vec<EngineCommand> {
-        let limits = Limits { threads: 2, slots: 4, context_tokens: 4096, kv_tokens: 16_384 };
+        let limits = Limits { threads: 2, slots: 4, context_tokens: 4096, kv_tokens: 16_384, kv_type: KvType::Q8 };
         let rates = FakeRates { prefill_tps: 100.0, decode_tps: f32::INFINITY, load_ms: 3 };
         let id = SequenceId(u64::MAX);
         let input = JobInput::Tokens { prompt: vec![TokenId(1), TokenId(49_151)], generated: vec![TokenId(7)] };

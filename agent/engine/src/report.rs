@@ -72,10 +72,14 @@ pub struct EngineStats {
     pub kv_free_tokens: u32,
     /// Of which standbys have reserved: free for a job that needs them.
     pub standby_tokens: u32,
-    /// Tokens a second that one more sequence would decode, measured; 0 before a model is loaded.
+    /// Tokens a second that one more sequence would decode at an empty context, measured; 0 before a model is loaded.
     pub decode_tps: f32,
-    /// Prompt tokens a second, measured; 0 before a model is loaded.
+    /// Prompt tokens a second at an empty context, measured; 0 before a model is loaded.
     pub prefill_tps: f32,
+    /// Context, in tokens, at which one more sequence decodes half as fast; 0 before a model is loaded.
+    pub decode_doubles_at: u16,
+    /// The same of prompt tokens.
+    pub prefill_doubles_at: u16,
     /// Times that a child died unasked.
     pub restarts: u32,
 }

@@ -7,7 +7,9 @@ mod support;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use idlewild_engine::{Backend, Engine, EngineConfig, EngineError, EngineJob, LoadFailure, ModelFile, SequenceEvent};
+use idlewild_engine::{
+    Backend, Engine, EngineConfig, EngineError, EngineJob, KvType, LoadFailure, ModelFile, SequenceEvent,
+};
 use idlewild_protocol::{FinishReason, JobFailure, Sampling};
 use support::{MODEL, answer, chat, child_program, job, soon, until};
 
@@ -30,6 +32,7 @@ fn config() -> EngineConfig {
         slots: 4,
         context_tokens: 512,
         kv_tokens: 2048,
+        kv_type: KvType::F16,
     }
 }
 

@@ -159,6 +159,8 @@ mod tests {
             loaded: true,
             decode_tps: 89.0,
             prefill_tps: 261.0,
+            decode_doubles_at: 0,
+            prefill_doubles_at: 0,
             kv_bytes_per_token: 1,
             context_tokens: 4096,
             kv_free_tokens: 8192,

@@ -16,6 +16,6 @@ pub use edit::{default_file, effective_file};
 pub use layer::{ConfigError, Sources, resolve, setting};
 pub use paths::{Paths, PathsError};
 pub use settings::{
-    ApiSettings, Backend, Config, EngineSettings, KEYS, Key, Layer, LogFormat, LogSettings, ModelSettings, OwnerChoice,
-    OwnerSettings, SwarmSettings,
+    ApiSettings, Backend, Config, EngineSettings, KEYS, Key, KvType, Layer, LogFormat, LogSettings, ModelSettings,
+    OwnerChoice, OwnerSettings, SwarmSettings,
 };

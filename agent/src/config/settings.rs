@@ -145,6 +145,10 @@ settings! {
         /// Room of all contexts together, in tokens (at least context_tokens). It costs memory as soon as a model is
         /// loaded: 23 kB a token for a 135M model, 128 kB for many of 8B.
         kv_tokens: u32 = 8192,
+        /// How the KV cache keeps keys and values: "f16", or "q8_0", which halves its memory and what a move sends, and is
+        /// slower on a CPU (a quarter to a half where prompts are read). Contexts move whole between peers that keep them
+        /// alike; to others by their token ids.
+        kv_type: KvType = KvType::F16,
         /// Seconds without work after which the engine's process ends and its memory is free (0 keeps it).
         idle_stop_s: u32 = 600,
         /// Fake backend: tokens of prompt a second.
@@ -187,6 +191,17 @@ impl Config {
     pub fn models_dir(&self, paths: &Paths) -> PathBuf {
         if self.models.directory.is_empty() { paths.models_dir() } else { PathBuf::from(&self.models.directory) }
     }
+}
+
+/// How keys and values are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum KvType {
+    /// Two bytes a value.
+    #[serde(rename = "f16")]
+    F16,
+    /// 34 bytes for 32 values.
+    #[serde(rename = "q8_0")]
+    Q8,
 }
 
 /// What computes.

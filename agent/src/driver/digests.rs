@@ -224,6 +224,8 @@ mod tests {
                 loaded: true,
                 decode_tps: 50.0,
                 prefill_tps: 200.0,
+                decode_doubles_at: 0,
+                prefill_doubles_at: 0,
                 kv_bytes_per_token: 1,
                 context_tokens: 1,
                 kv_free_tokens: 1000,

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use idlewild_coordinator::election::Election;
 use idlewild_coordinator::view::View;
-use idlewild_engine::{Backend as EngineBackend, Engine, EngineConfig, EngineNotice, FakeRates};
+use idlewild_engine::{
+    Backend as EngineBackend, Engine, EngineConfig, EngineNotice, FakeRates, KvType as EngineKvType,
+};
 use idlewild_protocol::{BootId, ModelId, ModelInfo, PeerId, Role};
 use idlewild_swarm::{Identity, InterfaceFilter, Membership, Swarm, SwarmConfig, SwarmEvent};
 use tokio::net::TcpListener;
@@ -27,7 +29,7 @@ use super::survival::Prior;
 use super::tickets::Tickets;
 use super::{Clock, RunError};
 use crate::api::{self, Api, ApiKey, Hosts};
-use crate::config::{Backend, Config, OwnerChoice, Paths};
+use crate::config::{Backend, Config, KvType, OwnerChoice, Paths};
 use crate::models::ModelStore;
 use crate::origin::{
     Coordinating, MeasuredOverheads, OpenRequests, OriginNews, Origins, PlacementAsk, Placer, Records, Reports, Shell,
@@ -209,6 +211,10 @@ fn start_engine(launch: &Launch) -> Result<(Engine, mpsc::Receiver<EngineNotice>
         slots: settings.slots,
         context_tokens: settings.context_tokens,
         kv_tokens: settings.kv_tokens,
+        kv_type: match settings.kv_type {
+            KvType::F16 => EngineKvType::F16,
+            KvType::Q8 => EngineKvType::Q8,
+        },
     };
     let guess = Guess {
         rates: guessed,

@@ -46,6 +46,8 @@ pub struct Guess {
 struct Shown {
     decode_tps: f32,
     prefill_tps: f32,
+    /// Contexts that double the time of a token: decoding, prefilling.
+    doubles_at: (u16, u16),
     kv_bytes_per_token: u32,
     context_tokens: u32,
     load_ms: u32,
@@ -74,6 +76,7 @@ impl Loads {
         let recalled = |record: &RateRecord| Shown {
             decode_tps: record.decode_tps,
             prefill_tps: record.prefill_tps,
+            doubles_at: (0, 0),
             kv_bytes_per_token: record.kv_bytes_per_token,
             context_tokens: guess.context_tokens,
             load_ms: record.load_ms,
@@ -125,6 +128,7 @@ impl Loads {
             let shown = Shown {
                 decode_tps: engine.decode_tps,
                 prefill_tps: engine.prefill_tps,
+                doubles_at: (engine.decode_doubles_at, engine.prefill_doubles_at),
                 kv_bytes_per_token: loaded.kv_bytes_per_token,
                 context_tokens: loaded.context_tokens,
                 load_ms: loaded.load_ms,
@@ -145,6 +149,8 @@ impl Loads {
             loaded,
             decode_tps: shown.decode_tps,
             prefill_tps: shown.prefill_tps,
+            decode_doubles_at: shown.doubles_at.0,
+            prefill_doubles_at: shown.doubles_at.1,
             kv_bytes_per_token: shown.kv_bytes_per_token,
             context_tokens: shown.context_tokens.min(model.context_tokens.max(1)),
             kv_free_tokens: if loaded { engine.kv_free_tokens } else { self.guess.kv_tokens },
@@ -174,6 +180,7 @@ impl Loads {
         Shown {
             decode_tps,
             prefill_tps,
+            doubles_at: (0, 0),
             kv_bytes_per_token: 0,
             context_tokens: self.guess.context_tokens.min(model.context_tokens.max(1)),
             load_ms: u32::try_from(load_ms).unwrap_or(u32::MAX),

@@ -56,6 +56,8 @@ fn load(numbers: &mut Numbers, model: ModelId) -> ModelLoad {
         loaded: true,
         decode_tps: decode_tps as f32,
         prefill_tps: (decode_tps * numbers.between(8.0, 40.0)) as f32,
+        decode_doubles_at: 2000 + numbers.below(3000) as u16,
+        prefill_doubles_at: 3000,
         kv_bytes_per_token: 28_672,
         context_tokens: 8192,
         kv_free_tokens: 16_384,

@@ -1,8 +1,9 @@
 //! A peer that could take a request, as the search and the policy see it.
 
-use idlewild_protocol::{Digest, ModelLoad, PeerId, Unfit};
+use idlewild_protocol::{Digest, ModelLoad, PeerId, RequestReport, Unfit};
 
 use super::fitness::{Question, Room};
+use super::report::residual;
 use super::reservations::{Load, Reservations};
 use crate::Now;
 use crate::cost::{Batch, Batching, PeerRates};
@@ -25,6 +26,8 @@ pub(super) struct Candidate<'a> {
     pub(super) digest: &'a Digest,
     pub(super) model: &'a ModelLoad,
     reserved: Load,
+    /// Of the request: tokens of its context, and those that are expected to follow.
+    tokens: (f64, f64),
     curve: &'a DigestCurve,
     /// Seconds since the digest was true.
     digest_age_s: f64,
@@ -71,25 +74,34 @@ impl<'a> Candidate<'a> {
         }
         let curve = view.curve().ok_or(Unfit::Unreachable)?;
         let digest_age_s = view.digest_age_s(question.now);
-        Ok(Self { peer: digest.peer, digest, model, reserved, curve, digest_age_s })
+        let tokens = (f64::from(question.work.context_tokens), question.residual.mean_tokens());
+        Ok(Self { peer: digest.peer, digest, model, reserved, tokens, curve, digest_age_s })
     }
 
-    /// The peer that runs a request, whatever it says of taking more. None where its digest is gone.
-    pub(super) fn of_source(now: Now, view: &'a PeerView, model: &'a ModelLoad) -> Option<Self> {
+    /// The peer that runs a request, or could, whatever it says of taking more. None where its digest is gone.
+    pub(super) fn of_report(now: Now, view: &'a PeerView, report: &RequestReport) -> Option<Self> {
         let (digest, curve) = (view.digest.as_ref()?, view.curve()?);
+        let model = digest.models.iter().find(|model| model.model == report.model)?;
+        let tokens = (f64::from(report.context_tokens()), residual(report).mean_tokens());
         let digest_age_s = view.digest_age_s(now);
-        Some(Self { peer: digest.peer, digest, model, reserved: Load::default(), curve, digest_age_s })
+        Some(Self { peer: digest.peer, digest, model, reserved: Load::default(), tokens, curve, digest_age_s })
     }
 
     /// What it offers to one more request: as its digest says, with what is reserved there too.
     pub(super) fn offer(&self) -> Offer {
-        let mut offer = Offer::of(self.model);
+        let mut offer = self.unreserved();
         offer.decode_tps *= self.reserved.decode_share(self.model);
         offer.wait_s += self.reserved.wait_s(self.model);
         offer
     }
 
-    /// The same, as costs want it.
+    /// What its digest says alone.
+    fn unreserved(&self) -> Offer {
+        let (context_tokens, more_tokens) = self.tokens;
+        Offer::at_context(self.model, context_tokens, more_tokens)
+    }
+
+    /// What it offers, as costs want it.
     pub(super) fn rates(&self) -> PeerRates {
         let offer = self.offer();
         PeerRates {
@@ -125,7 +137,7 @@ impl<'a> Candidate<'a> {
     /// The same for a request that waits `wait_s` there.
     pub(super) fn host_waiting(&self, wait_s: f64) -> Host<'a, PeerId> {
         let sequences = self.sequences();
-        let decode_tps = Offer::of(self.model).decode_tps;
+        let decode_tps = self.unreserved().decode_tps;
         Host {
             wait_s,
             utilisation: self.utilisation(),

@@ -153,11 +153,7 @@ fn destinations<'a>(weighing: &Weighing<'a>) -> Vec<Candidate<'a>> {
 impl Coordinator {
     /// How the context of a running request gets to a peer, by rates alone; as ids where the rates are not known.
     pub fn way(&self, now: Now, view: &View, report: &RequestReport, to: PeerId) -> Way {
-        let candidate = |peer: PeerId| {
-            let view = view.peer(peer)?;
-            let model = view.digest.as_ref()?.models.iter().find(|model| model.model == report.model)?;
-            Candidate::of_source(now, view, model)
-        };
+        let candidate = |peer: PeerId| Candidate::of_report(now, view.peer(peer)?, report);
         let ends = report.worker().and_then(candidate).zip(candidate(to));
         let phi = ends.map_or(0.0, |(from, to)| {
             let bytes_per_token = f64::from(from.model.kv_bytes_per_token);

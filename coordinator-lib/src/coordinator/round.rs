@@ -220,9 +220,7 @@ impl<'a> Look<'a> {
 
     /// The peer that runs it, whatever its digest says of taking more.
     fn source(&self, worker: PeerId) -> Option<Candidate<'a>> {
-        let view = self.view.peer(worker)?;
-        let model = view.digest.as_ref()?.models.iter().find(|model| model.model == self.report.model)?;
-        Candidate::of_source(self.now, view, model)
+        Candidate::of_report(self.now, self.view.peer(worker)?, self.report)
     }
 
     /// Who may not take the request: those that failed it, and the peer that it leaves.

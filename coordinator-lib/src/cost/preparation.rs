@@ -57,7 +57,7 @@ impl Overheads {
         hand_off_s: 0.1,
         round_s: 0.05,
         recompute_s: 0.2,
-        transfer_s: 0.5,
+        transfer_s: 0.05,
         detection_s: 1.0,
         block_tokens: 32.0,
         tick_s: 1.0,

@@ -107,8 +107,9 @@ fn a_stopped_source_stalls_for_as_long_as_a_simulation_of_both_ends_says() {
     for route in routes() {
         let route = Route { decode_tps: 0.0, ..route };
         let split = stopped_split(&route, &OVERHEADS);
-        let (stall_s, prefilled, sent) =
-            simulate_streams(&route, OVERHEADS.recompute_s, OVERHEADS.transfer_s, route.prefill_tps);
+        // A link that carries nothing never begins.
+        let kv_from_s = if route.kv_tps > 0.0 { OVERHEADS.transfer_s } else { f64::INFINITY };
+        let (stall_s, prefilled, sent) = simulate_streams(&route, OVERHEADS.recompute_s, kv_from_s, route.prefill_tps);
         assert_close("S", split.stall_s, stall_s, &route);
         assert_close("work", split.destination_work_s, prefilled / route.prefill_tps, &route);
         assert_close("bytes", split.bytes / 2e4, sent, &route);

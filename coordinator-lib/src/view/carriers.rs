@@ -63,7 +63,7 @@ pub struct Offer {
 }
 
 impl Offer {
-    /// As the digest says: as measured, or low where nothing that makes sense was.
+    /// As the digest says, at an empty context: as measured, or low where nothing that makes sense was.
     pub fn of(model: &ModelLoad) -> Self {
         Self {
             decode_tps: f64::from(measured_or(model.decode_tps, ASSUMED_DECODE_TPS)),
@@ -71,6 +71,26 @@ impl Offer {
             wait_s: f64::from(model.queue_wait_ms) / 1000.0,
         }
     }
+
+    /// The same to a request with so many tokens of context, of which `more_tokens` are expected to follow: means over the
+    /// prefill of the one and the decoding of the other. Never more than at an empty context.
+    pub fn at_context(model: &ModelLoad, context_tokens: f64, more_tokens: f64) -> Self {
+        let empty = Self::of(model);
+        Self {
+            decode_tps: empty.decode_tps / slowdown(model.decode_doubles_at, context_tokens + more_tokens / 2.0),
+            prefill_tps: empty.prefill_tps / slowdown(model.prefill_doubles_at, context_tokens / 2.0),
+            ..empty
+        }
+    }
+}
+
+/// How many times longer a token takes at a context of so many tokens; 1 where it is not known. What peers say is bounded
+/// by their contexts, so that the factor is, too.
+fn slowdown(doubles_at: u16, context_tokens: f64) -> f64 {
+    if doubles_at == 0 || context_tokens.is_nan() {
+        return 1.0;
+    }
+    1.0 + context_tokens.clamp(0.0, f64::from(u32::MAX)) / f64::from(doubles_at)
 }
 
 /// The serving peers that carry one model.
@@ -255,6 +275,8 @@ mod tests {
             loaded: true,
             decode_tps,
             prefill_tps,
+            decode_doubles_at: 0,
+            prefill_doubles_at: 0,
             kv_bytes_per_token: 1,
             context_tokens: 1,
             kv_free_tokens: 1,

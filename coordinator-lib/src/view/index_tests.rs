@@ -44,6 +44,8 @@ fn load((model, speed, wait): (u8, u8, u16)) -> ModelLoad {
         loaded: true,
         decode_tps: f32::from(speed) * 9.0,
         prefill_tps: f32::from(speed) * 100.0,
+        decode_doubles_at: 0,
+        prefill_doubles_at: 0,
         kv_bytes_per_token: 1,
         context_tokens: 1,
         kv_free_tokens: 1,

@@ -20,6 +20,8 @@ pub(super) fn add(digest: &mut Digest, named: &[ModelInfo]) {
         loaded: false,
         decode_tps: 0.0,
         prefill_tps: 0.0,
+        decode_doubles_at: 0,
+        prefill_doubles_at: 0,
         kv_bytes_per_token: 0,
         // The peer may have less room; it says so when it is asked.
         context_tokens: model.context_tokens,

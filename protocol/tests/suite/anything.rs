@@ -88,6 +88,8 @@ fn load() -> impl Strategy<Value = ModelLoad> {
         loaded,
         decode_tps: rates.0,
         prefill_tps: rates.1,
+        decode_doubles_at: counts.4 ^ 1,
+        prefill_doubles_at: counts.5 ^ 1,
         kv_bytes_per_token: counts.0,
         context_tokens: counts.1,
         kv_free_tokens: counts.2,

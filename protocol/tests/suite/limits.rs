@@ -28,6 +28,8 @@ fn longest_digest(models: usize, pairs: usize) -> Digest {
         loaded: true,
         decode_tps: f32::MAX,
         prefill_tps: f32::MAX,
+        decode_doubles_at: u16::MAX,
+        prefill_doubles_at: u16::MAX,
         kv_bytes_per_token: u32::MAX,
         context_tokens: u32::MAX,
         kv_free_tokens: u32::MAX,

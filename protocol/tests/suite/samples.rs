@@ -56,6 +56,8 @@ fn load(loaded: bool) -> ModelLoad {
         loaded,
         decode_tps: 89.0,
         prefill_tps: 261.0,
+        decode_doubles_at: 2048,
+        prefill_doubles_at: 3500,
         kv_bytes_per_token: 23_053,
         context_tokens: 8192,
         kv_free_tokens: 16_000,

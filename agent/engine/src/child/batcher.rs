@@ -24,7 +24,7 @@ use super::load::Loaded;
 use super::model::{BATCH_TOKENS, Entry, Model};
 use super::plan::{self, Want};
 use super::prepare::prepare;
-use super::rates::Rates;
+use super::rates::{Rates, Together};
 use super::sampler::Scratch;
 use super::sequence::Sequence;
 use crate::handle::SequenceCommand;
@@ -177,7 +177,7 @@ impl Batcher {
         if self.batch.is_empty() {
             return;
         }
-        let decoding = self.placed.iter().filter(|sequence| sequence.is_decoding()).count();
+        let (pieces, together) = plan::batch_load(&self.placed, &self.batch);
         let began = Instant::now();
         if let Err(why) = self.model.evaluate(&self.batch) {
             if self.halt.times() == halts {
@@ -187,7 +187,7 @@ impl Batcher {
             }
             return;
         }
-        self.rates.learn(self.batch.len() - decoding, decoding as u16, began.elapsed());
+        self.rates.learn(pieces, together, began.elapsed());
         self.take_results(&takes);
         self.tell_held();
     }
@@ -202,6 +202,10 @@ impl Batcher {
         let (workers, standbys): (Vec<_>, Vec<_>) =
             self.placed.iter().partition(|sequence| sequence.role == Role::Worker);
         let running = workers.len() as u16;
+        let one_more = Together {
+            sequences: (running + 1).min(self.slots),
+            context_tokens: workers.iter().map(|worker| worker.held() as usize).sum(),
+        };
         ChildStats {
             running,
             waiting: self.waiting.iter().filter(|sequence| sequence.role == Role::Worker).count() as u16,
@@ -209,8 +213,10 @@ impl Batcher {
             standby_tokens: standbys.iter().map(|standby| standby.cells).sum(),
             kv_tokens: self.model.facts().kv_tokens,
             kv_free_tokens: self.free().cells,
-            decode_tps: self.rates.decode_tps((running + 1).min(self.slots)),
-            prefill_tps: self.rates.prefill_tps(),
+            decode_tps: self.rates.decode_tps(one_more),
+            prefill_tps: self.rates.prefill_tps(0),
+            decode_doubles_at: self.rates.decode_doubles_at(one_more),
+            prefill_doubles_at: self.rates.prefill_doubles_at(),
         }
     }
 
@@ -305,7 +311,8 @@ impl Batcher {
             sequence.take_back_to_resumable(&mut *self.model);
         }
         let wants: Vec<Want> = self.placed.iter().map(want).collect();
-        let piece = plan::piece_tokens(wants.contains(&Want::Decode), self.rates.prefill_tps(), BATCH_TOKENS);
+        let prefill_tps = self.rates.prefill_tps(plan::longest_read(&self.placed, &wants));
+        let piece = plan::piece_tokens(wants.contains(&Want::Decode), prefill_tps, BATCH_TOKENS);
         let takes = plan::takes(&wants, piece, BATCH_TOKENS);
         self.batch.clear();
         for (sequence, take) in self.placed.iter().zip(&takes) {

@@ -149,6 +149,7 @@ fn shape(limits: Limits, family: Option<&Family>) -> Shape {
         batch_tokens: BATCH_TOKENS as u32,
         sequences: u32::from(limits.slots) + u32::from(family.is_some()),
         threads: i32::from(limits.threads.min(512)),
+        kv_type: limits.kv_type,
     }
 }
 

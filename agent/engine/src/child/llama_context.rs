@@ -12,6 +12,7 @@ use llama_cpp_sys_2 as sys;
 
 use super::llama_log;
 use super::model::Entry;
+use crate::config::KvType;
 
 /// What `llama_decode` gives where the interrupting flag was set.
 const INTERRUPTED: i32 = 2;
@@ -29,6 +30,7 @@ pub(crate) struct Shape {
     /// Sequences, scratch ones included.
     pub(crate) sequences: u32,
     pub(crate) threads: i32,
+    pub(crate) kv_type: KvType,
 }
 
 /// A model with a context. The context is freed before the model that it points into.
@@ -69,6 +71,10 @@ impl Context {
         params.n_seq_max = shape.sequences;
         params.n_threads = shape.threads;
         params.n_threads_batch = shape.threads;
+        (params.type_k, params.type_v) = match shape.kv_type {
+            KvType::F16 => (sys::GGML_TYPE_F16, sys::GGML_TYPE_F16),
+            KvType::Q8 => (sys::GGML_TYPE_Q8_0, sys::GGML_TYPE_Q8_0),
+        };
         params.flash_attn_type = sys::LLAMA_FLASH_ATTN_TYPE_ENABLED;
         params.kv_unified = true;
         params.swa_full = false;

@@ -44,6 +44,36 @@ fn median(caches: Caches, mut trial: impl FnMut() -> f64) -> f64 {
     times[times.len() / 2]
 }
 
+/// How the time of a token rises with its context.
+fn contexts(weights: Weights) {
+    const LONGEST: u32 = 4096 - 64;
+    const PIECE: u32 = 64;
+    let Some(mut model) = weights.load(limits(1, 4096)) else { return };
+    let ids = counting(&model, LONGEST as usize);
+    println!("{weights:?}: context, ms of a decode step, ms of a prompt token in pieces of {PIECE}");
+    for from in (0..LONGEST).step_by(PIECE as usize) {
+        let piece = &ids[from as usize..(from + PIECE) as usize];
+        let batch: Vec<Entry> = piece
+            .iter()
+            .zip(from..)
+            .map(|(id, position)| Entry { slot: 0, position, id: *id, wants_logits: position + 1 == from + PIECE })
+            .collect();
+        let began = Instant::now();
+        model.evaluate(&batch).unwrap();
+        let token_ms = ms(began) / f64::from(PIECE);
+        if from % 512 == 0 {
+            let decode_ms = median(Caches::Warm, || {
+                let began = Instant::now();
+                step(&mut model, 0, ids[0]);
+                let took = ms(began);
+                model.truncate(0, from + PIECE);
+                took
+            });
+            println!("  {from:5} {decode_ms:7.1} {token_ms:7.2}");
+        }
+    }
+}
+
 fn measure(weights: Weights) {
     let Some(mut model) = weights.load(limits(2, 4096)) else { return };
     let ids = counting(&model, TOKENS as usize);
@@ -137,6 +167,8 @@ fn interrupt(model: &mut impl Model, ids: &[TokenId]) {
 #[test]
 #[ignore = "measures; nothing is checked"]
 fn figures() {
+    contexts(Weights::SmolLm2);
+    contexts(Weights::Gemma3);
     measure(Weights::SmolLm2);
     measure(Weights::Gemma3);
     let rows = vec![0x3c_u8; 64 << 20];

@@ -10,6 +10,7 @@ use super::kv::fields::fields;
 use super::llama::Llama;
 use super::llama_support::{Said, Weights, counting, go_on, likeliest, limits, prefill, step};
 use super::model::Model;
+use crate::config::{KvType, Limits};
 
 /// Tokens compared after a move.
 const COMPARED: usize = 64;
@@ -106,9 +107,9 @@ fn arrive(destination: &mut Llama, ids: &[TokenId], moved: &Moved, by: By) -> Sa
     said
 }
 
-fn certify(weights: Weights, lengths: &[u32]) {
+fn certify(weights: Weights, lengths: &[u32], kv_type: KvType) {
     let longest = *lengths.last().unwrap();
-    let limits = limits(2, (2 * longest + 512).next_multiple_of(256));
+    let limits = Limits { kv_type, ..limits(2, (2 * longest + 512).next_multiple_of(256)) };
     let (Some(mut source), Some(mut destination)) = (weights.load(limits), weights.load(limits)) else { return };
     assert_eq!(source.layout(), destination.layout());
     assert!(source.layout().is_some(), "{weights:?} is certified");
@@ -119,7 +120,8 @@ fn certify(weights: Weights, lengths: &[u32]) {
         for by in [By::PreCopy, By::Whole, By::Hybrid(own)] {
             let said = arrive(&mut destination, &ids, &moved, by);
             let (divergence, margin) = (moved.said.divergence(&said), moved.said.least_margin());
-            let case = format!("{weights:?} {tokens} {by:?}: divergence {divergence:.6}, least margin {margin}");
+            let case =
+                format!("{weights:?} {kv_type:?} {tokens} {by:?}: divergence {divergence:.6}, least margin {margin}");
             println!("{case}");
             assert_eq!(said.ids, moved.said.ids, "{case}");
             assert!(divergence < DIVERGENCE_MAX, "{case}");
@@ -150,17 +152,28 @@ fn notices_damage(weights: Weights) {
 
 #[test]
 fn contexts_of_llama_move_without_a_trace() {
-    certify(Weights::SmolLm2, &[256, 1000, 4000]);
+    certify(Weights::SmolLm2, &[256, 1000, 4000], KvType::F16);
 }
 
 #[test]
 fn contexts_of_gemma_move_without_a_trace() {
-    certify(Weights::Gemma3, &[256, 1000, 4000]);
+    certify(Weights::Gemma3, &[256, 1000, 4000], KvType::F16);
 }
 
 #[test]
 fn contexts_of_gemma_move_at_every_place_around_its_window() {
-    certify(Weights::Gemma3, &[500, 511, 512, 513, 530, 1024, 1100]);
+    certify(Weights::Gemma3, &[500, 511, 512, 513, 530, 1024, 1100], KvType::F16);
+}
+
+#[test]
+fn contexts_of_eight_bits_move_without_a_trace_and_only_to_their_like() {
+    certify(Weights::SmolLm2, &[256, 1000], KvType::Q8);
+    certify(Weights::Gemma3, &[256, 530], KvType::Q8);
+    for weights in [Weights::SmolLm2, Weights::Gemma3] {
+        let layout = |kv_type| weights.load(Limits { kv_type, ..limits(1, 512) }).map(|model| model.layout());
+        let (Some(f16), Some(q8)) = (layout(KvType::F16), layout(KvType::Q8)) else { return };
+        assert_ne!(f16, q8, "{weights:?}");
+    }
 }
 
 #[test]

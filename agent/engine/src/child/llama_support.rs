@@ -6,7 +6,7 @@ use idlewild_protocol::TokenId;
 
 use super::llama::Llama;
 use super::model::{BATCH_TOKENS, Entry, Model};
-use crate::config::Limits;
+use crate::config::{KvType, Limits};
 
 /// Set where a test that lacks its model is to fail; `tests/run.sh` does.
 const REQUIRE_VARIABLE: &str = "IDLEWILD_REQUIRE_MODELS";
@@ -42,7 +42,7 @@ impl Weights {
 
 /// One thread, so that the arithmetic is the same every time.
 pub(crate) fn limits(slots: u16, kv_tokens: u32) -> Limits {
-    Limits { threads: 1, slots, context_tokens: kv_tokens, kv_tokens }
+    Limits { threads: 1, slots, context_tokens: kv_tokens, kv_tokens, kv_type: KvType::F16 }
 }
 
 /// A text of `count` ids and one more, of which each part differs from the others: numbers, counted up.

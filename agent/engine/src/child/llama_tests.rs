@@ -10,6 +10,7 @@ use idlewild_protocol::{JobInput, ModelId, Sampling};
 use super::super::batcher::Batcher;
 use super::super::rates::Rates;
 use super::*;
+use crate::config::KvType;
 use crate::job::SequenceId;
 use crate::messages::EngineEvent;
 use crate::{EngineJob, SequenceEvent};
@@ -30,12 +31,12 @@ fn llama() -> Option<Llama> {
         eprintln!("SKIPPED: IDLEWILD_TEST_MODEL is not set");
         return None;
     };
-    let limits = Limits { threads: 1, slots: SLOTS, context_tokens: 512, kv_tokens: 4096 };
+    let limits = Limits { threads: 1, slots: SLOTS, context_tokens: 512, kv_tokens: 4096, kv_type: KvType::F16 };
     Some(Llama::load(&path, limits).unwrap())
 }
 
 fn batcher(model: Llama) -> Batcher {
-    Batcher::new(Box::new(model), SLOTS, Rates::new(200.0, 50.0, 0.5))
+    Batcher::new(Box::new(model), SLOTS, Rates::constant(200.0, 50.0))
 }
 
 fn job(prompt: &str, max_tokens: u32) -> EngineJob {

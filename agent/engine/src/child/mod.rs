@@ -21,6 +21,7 @@ mod exports;
 mod fake;
 mod halt;
 mod kv;
+mod line;
 mod llama;
 mod llama_context;
 #[cfg(test)]

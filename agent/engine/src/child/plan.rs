@@ -5,6 +5,10 @@
 //! prompts are read is nearly flat from 16 tokens up. So pieces are small beside decoders; alone they are as large as
 //! keeps a step (hence a cancellation, and the proof of life) within a quarter of a second.
 
+use super::model::Entry;
+use super::rates::{Pieces, Together};
+use super::sequence::Sequence;
+
 /// The most prompt tokens in a step beside decoding sequences.
 const PIECE_BESIDE_MAX: usize = 16;
 
@@ -64,6 +68,28 @@ pub(crate) fn takes(wants: &[Want], piece: usize, batch_tokens: usize) -> Vec<us
             take
         })
         .collect()
+}
+
+/// The longest context that more is read of, in tokens.
+pub(crate) fn longest_read(placed: &[Sequence], wants: &[Want]) -> usize {
+    let reads = |want: &Want| matches!(want, Want::Read(_) | Want::Keep(_));
+    let read = placed.iter().zip(wants).filter(|(_, want)| reads(want));
+    read.map(|(sequence, _)| sequence.held() as usize).max().unwrap_or_default()
+}
+
+/// What a batch is made of, before it is evaluated.
+pub(crate) fn batch_load(placed: &[Sequence], batch: &[Entry]) -> (Pieces, Together) {
+    let mut together = Together::default();
+    for sequence in placed.iter().filter(|sequence| sequence.is_decoding()) {
+        together.sequences += 1;
+        together.context_tokens += sequence.held() as usize;
+    }
+    let attended_tokens: u64 = batch.iter().map(|entry| u64::from(entry.position)).sum();
+    let pieces = Pieces {
+        tokens: batch.len() - usize::from(together.sequences),
+        attended_tokens: attended_tokens - together.context_tokens as u64,
+    };
+    (pieces, together)
 }
 
 #[cfg(test)]

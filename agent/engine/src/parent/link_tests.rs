@@ -8,7 +8,7 @@ use idlewild_protocol::{JobInput, ModelId, Sampling};
 use super::*;
 use crate::child::pipe;
 use crate::job::{Role, SequenceId};
-use crate::{Backend, EngineConfig, EngineJob, FakeRates, LoadFailure, ModelFile, SequenceEvent};
+use crate::{Backend, EngineConfig, EngineJob, FakeRates, KvType, LoadFailure, ModelFile, SequenceEvent};
 
 fn child() -> Child {
     let test = std::env::current_exe().unwrap();
@@ -26,6 +26,7 @@ fn configure(backend: Backend) -> EngineCommand {
         slots: 1,
         context_tokens: 100,
         kv_tokens: 100,
+        kv_type: KvType::F16,
     }
     .limits();
     EngineCommand::Configure { backend, limits }

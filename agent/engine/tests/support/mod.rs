@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use idlewild_engine::{Backend, EngineConfig, EngineJob, EngineStream, FakeRates, ModelFile, SequenceEvent};
+use idlewild_engine::{Backend, EngineConfig, EngineJob, EngineStream, FakeRates, KvType, ModelFile, SequenceEvent};
 use idlewild_protocol::{FinishReason, JobInput, ModelId, Sampling};
 use tokio::time::timeout;
 
@@ -29,6 +29,7 @@ pub(crate) fn fake_config(decode_tps: f32) -> EngineConfig {
         slots: 2,
         context_tokens: 4096,
         kv_tokens: 8192,
+        kv_type: KvType::F16,
     }
 }
 

@@ -27,6 +27,8 @@ fn digest(peer: PeerId, mean_s: f64) -> Digest {
         loaded: true,
         decode_tps: 10.0,
         prefill_tps: 100.0,
+        decode_doubles_at: 0,
+        prefill_doubles_at: 0,
         kv_bytes_per_token: 1000,
         context_tokens: 4096,
         kv_free_tokens: 8192,

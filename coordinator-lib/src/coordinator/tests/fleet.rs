@@ -28,6 +28,8 @@ pub(super) fn model() -> ModelLoad {
         loaded: true,
         decode_tps: 10.0,
         prefill_tps: 100.0,
+        decode_doubles_at: 0,
+        prefill_doubles_at: 0,
         kv_bytes_per_token: 1000,
         context_tokens: 4096,
         kv_free_tokens: 8192,

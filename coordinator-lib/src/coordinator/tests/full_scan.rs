@@ -83,6 +83,8 @@ fn any_model() -> impl Strategy<Value = ModelLoad> {
     (tps, prefill, any::<bool>(), room, load).prop_map(|(decode_tps, prefill_tps, loaded, room, load)| ModelLoad {
         decode_tps,
         prefill_tps,
+        decode_doubles_at: room.0 as u16,
+        prefill_doubles_at: room.1 as u16,
         loaded,
         context_tokens: room.0,
         kv_free_tokens: room.1,

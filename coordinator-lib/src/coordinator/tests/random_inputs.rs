@@ -52,6 +52,8 @@ fn any_model() -> impl Strategy<Value = ModelLoad> {
         |(decode_tps, prefill_tps, room, queue_wait_ms, (running, slots), kv_bytes_per_token, loaded)| ModelLoad {
             decode_tps,
             prefill_tps,
+            decode_doubles_at: room.0 as u16,
+            prefill_doubles_at: room.1 as u16,
             context_tokens: room.0,
             kv_free_tokens: room.1,
             queue_wait_ms,

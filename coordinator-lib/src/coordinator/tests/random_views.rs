@@ -19,6 +19,8 @@ fn any_model() -> impl Strategy<Value = ModelLoad> {
             loaded,
             decode_tps,
             prefill_tps,
+            decode_doubles_at: context as u16,
+            prefill_doubles_at: free as u16,
             kv_bytes_per_token: 1000,
             context_tokens: context,
             kv_free_tokens: free,

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::child::fake::{Fake, KV_BYTES_PER_TOKEN};
-use crate::config::Limits;
+use crate::config::{KvType, Limits};
 use crate::{FakeRates, LoadedModel};
 
 mod chunks;
@@ -22,7 +22,7 @@ const SLOTS: u16 = 3;
 const CONTEXT: u32 = 64;
 
 fn limits(slots: u16, kv_tokens: u32) -> Limits {
-    Limits { threads: 1, slots, context_tokens: CONTEXT, kv_tokens }
+    Limits { threads: 1, slots, context_tokens: CONTEXT, kv_tokens, kv_type: KvType::F16 }
 }
 
 fn batcher(slots: u16, kv_tokens: u32) -> Batcher {
@@ -42,7 +42,7 @@ fn over(model: Box<dyn Model>, slots: u16, halt: Arc<Halt>) -> Batcher {
         layers: 1,
         layout: model.layout(),
     };
-    Batcher::over(Loaded { model, rates: Rates::new(1e6, 1e6, 0.0), report }, slots, halt)
+    Batcher::over(Loaded { model, rates: Rates::constant(1e6, 1e6), report }, slots, halt)
 }
 
 /// What llama's tests use as well.

@@ -36,6 +36,8 @@ impl Supervisor {
             standby_tokens: self.child.standby_tokens,
             decode_tps: self.child.decode_tps,
             prefill_tps: self.child.prefill_tps,
+            decode_doubles_at: self.child.decode_doubles_at,
+            prefill_doubles_at: self.child.prefill_doubles_at,
             restarts: self.restarts,
         };
         self.outlets.stats.send_if_modified(|last| {
