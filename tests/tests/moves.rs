@@ -24,10 +24,14 @@ const WAYS: [&str; 3] = ["ids", "whole", "rest"];
 
 /// An origin that takes no work, and workers that do.
 fn cluster(lab: &Lab, workers: usize) -> Result<Cluster> {
+    cluster_of(lab, workers, FAKE)
+}
+
+fn cluster_of(lab: &Lab, workers: usize, fake: Fake) -> Result<Cluster> {
     let names = ["a", "b", "c", "d"];
     let (_, hosts) = lab.home(&names[..=workers])?;
     let cluster = Cluster::new(lab, &hosts, |number, launch| {
-        let launch = launch.fake(FAKE);
+        let launch = launch.fake(fake);
         Ok(if number == 0 { launch.busy() } else { launch.scripted() })
     })?;
     for worker in &cluster.0[1..] {
@@ -132,6 +136,56 @@ fn an_owner_who_returns_leaves_the_request_to_the_standby_or_to_whoever_pulls_it
             cluster.0[0].until_serving(cluster.0[worker].peer()?, FOUND_WITHIN)?;
         }
         Ok(())
+    })
+}
+
+/// Owners who return before one does in the middle of a feed, at most.
+const RETURNS_MAX: usize = 6;
+
+/// What a worker's log says of a take-over: the tokens that it lacked, and those that it had pulled.
+#[derive(Debug)]
+struct Logged {
+    lag: u32,
+    pulled: u32,
+}
+
+fn logged(log: &str, what: &str, request: &str) -> Result<Logged> {
+    let line = log.lines().rfind(|line| line.contains(what) && line.contains(request));
+    let line = line.with_context(|| format!("no word of {what:?} in the log"))?;
+    let field = |name: &str| {
+        let value = line.split_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+        value.with_context(|| format!("no {name} in {line:?}"))?.parse::<u32>().context("a number")
+    };
+    Ok(Logged { lag: field("lag")?, pulled: field("pulled")? })
+}
+
+/// A standby lacks the tokens since its last feed. Its worker stands still and has them: they come sooner than they are made.
+#[test]
+fn a_standby_pulls_the_last_tokens_from_the_worker_whose_owner_is_back() -> Verdict {
+    in_lab(|lab| {
+        let cluster = cluster_of(lab, 2, Fake { prefill_tps: 200.0, ..FAKE })?;
+        let mut seen = Vec::new();
+        for number in 0..RETURNS_MAX {
+            let expected = cluster.0[0].answer(&question(number))?;
+            let (stream, request, worker, other) = begun(&cluster, number, 20)?;
+            let reader = reading(stream);
+            cluster.0[0].move_request(&request, cluster.0[other].peer()?, "whole", &["--prepare-only"])?;
+            cluster.0[0].until_standby(&request, 16, STANDBY_WITHIN)?;
+            cluster.0[worker].owner("present")?;
+            is_exact(&finish(reader)?, &expected)?;
+            let log = cluster.0[other].log()?;
+            let took_over = logged(&log, "takes over", &request)?;
+            let drew = logged(&log, "begins to draw", &request)?;
+            // Two are sooner made than asked for.
+            let pulled = drew.pulled.saturating_sub(took_over.pulled);
+            if took_over.lag > 2 && drew.lag <= 2 && pulled + 2 >= took_over.lag {
+                return Ok(());
+            }
+            seen.push((took_over, drew));
+            cluster.0[worker].owner("away")?;
+            cluster.0[0].until_serving(cluster.0[worker].peer()?, FOUND_WITHIN)?;
+        }
+        anyhow::bail!("no standby pulled its last tokens when it took over: {seen:?}")
     })
 }
 

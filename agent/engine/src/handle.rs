@@ -59,6 +59,7 @@ pub enum ExportError {
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub(crate) enum SequenceCommand {
     Extend { from_index: u32, ids: Vec<TokenId> },
+    GetReady,
     TakeOver { from_index: u32 },
     StopAfter { index: u32 },
     GoOn,
@@ -100,16 +101,22 @@ pub struct SequenceHandle {
 }
 
 impl SequenceHandle {
-    /// To a standby: more ids of the answer, the first of them at `from_index`. What it knows already is passed over;
+    /// To one that does not draw yet: more ids of the answer, the first at `from_index`. What it knows is passed over;
     /// a gap, another id than the known one, or more than it has room for gives `SequenceEvent::ExtendRefused`.
     pub fn extend(&self, from_index: u32, ids: Vec<TokenId>) -> Result<(), SequenceError> {
         self.tell(SequenceCommand::Extend { from_index, ids })
     }
 
-    /// To a standby: from here on it is a sequence like any other, and the next token is that of `from_index`. What it
-    /// does not hold yet it evaluates first; chunks that do not follow at once on what it holds are dropped, and so is
-    /// what `expect`, `pause` and `stop_after` said. Ids after `from_index` are forgotten; if one before it is unknown,
-    /// it stays a standby and says `SequenceEvent::TakeOverRefused`.
+    /// To a standby: from here on it is a successor, as [`crate::Engine::get_ready`] makes one. What `pause` and
+    /// `stop_after` said to the standby is forgotten; what `expect` said is not.
+    pub fn get_ready(&self) -> Result<(), SequenceError> {
+        self.tell(SequenceCommand::GetReady)
+    }
+
+    /// To a standby or a successor: from here on it is a sequence like any other, and the next token is that of
+    /// `from_index`. What it does not hold yet it evaluates first; chunks that do not follow at once on what it holds are
+    /// dropped, and so is what `expect` and `pause` said, and what `stop_after` said to a standby. Ids after `from_index`
+    /// are forgotten; if one before it is unknown, it draws nothing and says `SequenceEvent::TakeOverRefused`.
     pub fn take_over(&self, from_index: u32) -> Result<(), SequenceError> {
         self.tell(SequenceCommand::TakeOver { from_index })
     }
@@ -138,8 +145,8 @@ impl SequenceHandle {
 
     /// Hands in a chunk; waits while as many are on their way to the child as may be. A chunk waits in the sequence
     /// until all before it is held. One that overlaps what is held is dropped; one that cannot be used gives
-    /// `SequenceEvent::ImportRefused`. A sequence that has no slot yet (before `SequenceEvent::Accepted`, for a standby)
-    /// refuses all.
+    /// `SequenceEvent::ImportRefused`. A sequence that has no slot yet (before `SequenceEvent::Accepted`, for one that does
+    /// not draw yet) refuses all.
     pub async fn import(&self, chunk: KvChunk) -> Result<(), SequenceError> {
         let is_sized = u32::try_from(chunk.bytes.len()).is_ok_and(|bytes| (1..=MAX_CHUNK_BYTES).contains(&bytes));
         if !is_sized || !is_chunk(chunk.from, chunk.to) {

@@ -24,8 +24,8 @@ pub struct EngineJob {
 /// What comes of a job, in this order: `Accepted`, any number of `Prefilled`, `Token`s with rising index, one `Finished`.
 /// `Failed` may come at any time and is the last; so may what was refused, and is not.
 ///
-/// Of a standby, until it takes over: `Held` as proof of life while it waits for a slot (`Prefilled` for the model to be
-/// loaded), `Accepted` when it has one, then `Held` whenever that has grown.
+/// Of a standby or a successor, until it takes over: `Held` as proof of life while it waits for a slot (`Prefilled` for the
+/// model to be loaded), `Accepted` when it has one, then `Held` whenever that has grown.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub enum SequenceEvent {
     /// It fits and has its place, perhaps in the queue.
@@ -59,7 +59,7 @@ pub enum SequenceEvent {
     },
     /// It cannot go on. A standby that made room for another job fails with `JobFailure::Busy`.
     Failed(JobFailure),
-    /// A standby holds so many of the ids that it was sent, prompt included. The last one of them counts as held, since
+    /// It holds so many of the ids that it was sent, prompt included. The last one of them counts as held, since
     /// the first step after a take-over evaluates it anyway: so one that has caught up holds them all. Told once in 16
     /// tokens or 100 ms as it grows, and at once when it has caught up.
     Held {
@@ -128,15 +128,24 @@ impl SequenceEvent {
 pub(crate) enum Role {
     /// It draws tokens.
     Worker,
-    /// It gets ready to, and draws none.
+    /// It gets ready to draw, and somebody waits for that: it has all that a worker has.
+    Successor,
+    /// It gets ready for the case, and draws none: it makes room for the others.
     Standby,
+}
+
+impl Role {
+    /// Whether nobody waits for it.
+    pub(crate) fn is_option(self) -> bool {
+        self == Self::Standby
+    }
 }
 
 /// As what a sequence begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub(crate) struct Beginning {
     pub(crate) role: Role,
-    /// Of a standby: the first position that it is not to evaluate, since chunks of it will come.
+    /// Of one that does not draw yet: the first position that it is not to evaluate, since chunks of it will come.
     pub(crate) expect: Option<u32>,
 }
 

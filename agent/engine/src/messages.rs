@@ -32,29 +32,13 @@ pub(crate) enum EngineCommand {
 
 impl Parcel for EngineCommand {
     fn blob(&self) -> Option<&Blob> {
-        match self {
-            Self::Sequence { command: SequenceCommand::Import { bytes, .. }, .. } => Some(bytes),
-            Self::Configure { .. }
-            | Self::Load(_)
-            | Self::Unload
-            | Self::Submit { .. }
-            | Self::Cancel(_)
-            | Self::Sequence { .. }
-            | Self::Halt(_) => None,
-        }
+        let Self::Sequence { command: SequenceCommand::Import { bytes, .. }, .. } = self else { return None };
+        Some(bytes)
     }
 
     fn blob_mut(&mut self) -> Option<&mut Blob> {
-        match self {
-            Self::Sequence { command: SequenceCommand::Import { bytes, .. }, .. } => Some(bytes),
-            Self::Configure { .. }
-            | Self::Load(_)
-            | Self::Unload
-            | Self::Submit { .. }
-            | Self::Cancel(_)
-            | Self::Sequence { .. }
-            | Self::Halt(_) => None,
-        }
+        let Self::Sequence { command: SequenceCommand::Import { bytes, .. }, .. } = self else { return None };
+        Some(bytes)
     }
 }
 
@@ -147,10 +131,12 @@ mod tests {
             EngineCommand::Load(ModelFile { path: "/m/a.gguf".into(), id: model, verify: true, name: "a".to_owned() }),
             EngineCommand::Unload,
             EngineCommand::Submit { id, job: job.clone(), beginning: Role::Worker.into() },
+            EngineCommand::Submit { id, job: job.clone(), beginning: Role::Successor.into() },
             EngineCommand::Submit { id, job, beginning: Beginning { role: Role::Standby, expect: Some(7) } },
             EngineCommand::Cancel(id),
             EngineCommand::Halt(true),
             of(SequenceCommand::Extend { from_index: 3, ids: vec![TokenId(300); 2] }),
+            of(SequenceCommand::GetReady),
             of(SequenceCommand::TakeOver { from_index: 3 }),
             of(SequenceCommand::StopAfter { index: 3 }),
             of(SequenceCommand::GoOn),

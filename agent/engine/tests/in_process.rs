@@ -1,6 +1,7 @@
 //! The handle over the fake on a thread: what the agent's tests build on.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+#[expect(dead_code, reason = "these tests use a part")]
 mod support;
 
 use std::time::Duration;

@@ -8,8 +8,8 @@ mod support;
 use idlewild_engine::{
     Backend, Engine, EngineConfig, EngineJob, EngineStream, ExportError, FakeRates, KvChunk, SequenceEvent,
 };
-use idlewild_protocol::{JobFailure, JobInput, TokenId};
-use support::{Answer, MODEL, answer, fake_config, file, job, soon, until};
+use idlewild_protocol::{JobFailure, TokenId};
+use support::{Answer, MODEL, answer, fake_config, file, hear, job, of_ids, soon, until, until_held};
 
 /// Positions of a chunk: 8 MB of the fake's.
 const CHUNK: u32 = 400;
@@ -28,36 +28,13 @@ fn slow() -> EngineConfig {
     }
 }
 
-fn of_ids(prompt: &[TokenId], generated: &[u32], max_tokens: u32) -> EngineJob {
-    let generated = generated.iter().map(|id| TokenId(*id)).collect();
-    EngineJob { input: JobInput::Tokens { prompt: prompt.to_vec(), generated }, ..job("", max_tokens) }
-}
-
 fn long_prompt() -> String {
     vec!["a few words"; 333].join(" ")
-}
-
-/// Reads until the event is one that `is_it`.
-async fn hear(what: &str, stream: &mut EngineStream, mut is_it: impl FnMut(&SequenceEvent) -> bool) -> SequenceEvent {
-    loop {
-        let event = soon(what, stream.next()).await.unwrap_or_else(|| panic!("never: {what}"));
-        if is_it(&event) {
-            return event;
-        }
-        assert!(!event.is_last(), "{event:?} before {what}");
-    }
 }
 
 async fn prompt_of(stream: &mut EngineStream) -> Vec<TokenId> {
     let accepted = hear("acceptance", stream, |event| matches!(event, SequenceEvent::Accepted { .. })).await;
     if let SequenceEvent::Accepted { prompt } = accepted { prompt } else { Vec::new() }
-}
-
-async fn until_held(stream: &mut EngineStream, tokens: u32) -> u32 {
-    let is_it = |event: &SequenceEvent| matches!(event, SequenceEvent::Held { tokens: held, .. } if *held >= tokens);
-    let held = hear("all is held", stream, is_it).await;
-    let SequenceEvent::Held { pulled_tokens, .. } = held else { panic!("{held:?}") };
-    pulled_tokens
 }
 
 async fn undisturbed(job: EngineJob) -> Answer {

@@ -6,19 +6,22 @@
 //! Prepare --------------> stands by --TakeOver-'  '-- the gate shuts: says goodbye, lingers with its context
 //! ```
 
+mod getting_ready;
+
 use std::convert::Infallible;
 use std::time::Duration;
 
 use idlewild_engine::{EngineStream, SequenceEvent};
 use idlewild_protocol::{Epoch, JobEvent, JobFailure, JobRequest, JobStart, Pull, PullPart};
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{debug, info, warn};
 
 use super::contexts::{Kept, Whose};
 use super::gate::{Gate, Shut, shut};
+use super::patience::Standstill;
 use super::pull::Pulling;
-use super::standing::{Role, SHORT_TOKENS, Sent, ids_of, told};
+use super::standing::{Role, Sent, ids_of, told};
 use super::submit::How;
 use super::{Part, Worker, WorkerEnd, submit};
 
@@ -76,9 +79,12 @@ async fn serve(
     let (request, model) = (start.request, start.model);
     let pull = start.pull.and_then(|pull| worker.as_the_link_is(pull));
     let sent = ids_of(&start.input);
-    let is_prepared = part == Part::Standby || pull.is_some();
     let expect = pull.filter(|pull| pull.part == PullPart::Whole).map(|_| 0);
-    let how = if is_prepared { How::StandBy { expect } } else { How::Work };
+    let (how, role) = match (part, pull) {
+        (Part::Standby, _) => (How::StandBy { expect }, Role::StandsBy),
+        (Part::Worker, Some(_)) => (How::GetReady { expect }, Role::GetsReady { from_index: sent.generated }),
+        (Part::Worker, None) => (How::Work, Role::Works),
+    };
     let (stream, early) = match submit::begin(worker, (line, gate), start, how).await {
         Ok(begun) => begun,
         Err(end) => return end,
@@ -88,11 +94,6 @@ async fn serve(
         worker.engine().model.map_or((None, 0), |loaded| (loaded.layout, loaded.kv_bytes_per_token));
     let whose = (line.origin(), request);
     let kept = worker.contexts.keep(whose, model, (layout, kv_bytes_per_token), handle.clone());
-    let role = match part {
-        Part::Standby => Role::StandsBy,
-        Part::Worker if is_prepared => Role::GetsReady { from_index: sent.generated },
-        Part::Worker => Role::Works,
-    };
     Job {
         worker,
         line,
@@ -104,10 +105,13 @@ async fn serve(
         role,
         pull,
         pulling: None,
+        pull_until: None,
         sent,
         kv_bytes_per_token,
         held: 0,
+        pulled: 0,
         has_slot: false,
+        standstill: Standstill::new(Instant::now(), sent.generated),
     }
     .serve(early)
     .await
@@ -126,11 +130,16 @@ struct Job<'a> {
     /// What may be pulled, until that has begun.
     pull: Option<Pull>,
     pulling: Option<Pulling>,
+    /// When that is not waited for any longer.
+    pull_until: Option<Instant>,
     sent: Sent,
     kv_bytes_per_token: u32,
     /// Tokens that the sequence holds, by its last word.
     held: u32,
+    /// Of those, the ones that were pulled.
+    pulled: u32,
     has_slot: bool,
+    standstill: Standstill,
 }
 
 /// What woke the job.
@@ -138,6 +147,7 @@ enum Woke {
     Told(JobRequest),
     Engine(SequenceEvent),
     Pulled,
+    OutOfPatience,
 }
 
 impl Job<'_> {
@@ -157,11 +167,19 @@ impl Job<'_> {
                 Woke::Told(word) => self.obey(word)?,
                 Woke::Engine(event) => self.hear(event).await?,
                 Woke::Pulled => self.have_pulled()?,
+                Woke::OutOfPatience => self.wait_no_longer()?,
             }
         }
     }
 
     async fn wake(&mut self) -> Result<Woke, End> {
+        let until = self.pull_until.into_iter().chain(self.parked_until()).min();
+        let out_of_patience = async {
+            match until {
+                Some(at) => sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
         let pulled = async {
             match &mut self.pulling {
                 Some(pulling) => pulling.finished().await,
@@ -181,15 +199,23 @@ impl Job<'_> {
                 None => Err(End::Failed(JobFailure::Engine("it went away".to_owned()))),
             },
             () = pulled => Ok(Woke::Pulled),
+            () = out_of_patience => Ok(Woke::OutOfPatience),
         }
     }
 
     /// What the origin says. Words that do not fit the role are passed over: they were overtaken on their way.
     fn obey(&mut self, word: JobRequest) -> Result<(), End> {
         let handle = self.stream.handle();
+        self.standstill.heard(Instant::now());
         let said = match word {
-            JobRequest::StopAfter { index } if self.role != Role::StandsBy => handle.stop_after(index),
-            JobRequest::GoOn if self.role != Role::StandsBy => handle.go_on(),
+            JobRequest::StopAfter { index } if self.role != Role::StandsBy => {
+                self.standstill.stop_after(Some(index));
+                handle.stop_after(index)
+            }
+            JobRequest::GoOn if self.role != Role::StandsBy => {
+                self.standstill.stop_after(None);
+                handle.go_on()
+            }
             JobRequest::Offer { to } => {
                 self.kept.offer(to);
                 Ok(())
@@ -211,7 +237,7 @@ impl Job<'_> {
                 handle.pause(false)
             }
             JobRequest::TakeOver { epoch, from_index } if self.role == Role::StandsBy => {
-                info!(request = %self.whose.1, %epoch, from_index, lag = self.lag(), "takes over");
+                info!(request = %self.whose.1, %epoch, from_index, lag = self.lag(), pulled = self.pulled, "takes over");
                 *self.at = epoch;
                 return self.take_over(from_index);
             }
@@ -231,64 +257,6 @@ impl Job<'_> {
         told(said)
     }
 
-    /// Whatever has not come is made from the ids.
-    fn stop_pulling(&mut self) {
-        self.pull = None;
-        if self.pulling.take().is_some() {
-            self.withdraw_expectation();
-        }
-    }
-
-    /// Tokens that it was sent and does not hold.
-    fn lag(&self) -> u32 {
-        self.sent.all().saturating_sub(self.held)
-    }
-
-    /// It is the worker now. What little it lacks it makes at once; where it lacks much, what has been pulled is worth
-    /// waiting for, and what a holder that leaves still sends, too.
-    fn take_over(&mut self, from_index: u32) -> Result<(), End> {
-        self.role = Role::GetsReady { from_index };
-        // One that has no slot yet gets it as a worker.
-        if self.lag() <= SHORT_TOKENS || !self.has_slot {
-            return self.begin_to_work();
-        }
-        match &self.pulling {
-            Some(pulling) => pulling.finish(),
-            None => self.withdraw_expectation(),
-        }
-        told(self.stream.handle().pause(false))
-    }
-
-    fn hurry(&self, is_urgent: bool) {
-        if let Some(pulling) = &self.pulling {
-            pulling.hurry(is_urgent);
-        }
-    }
-
-    /// Whatever it does not hold it makes itself. A sequence that is gone expects nothing.
-    fn withdraw_expectation(&self) {
-        self.stream.handle().expect(None).ok();
-    }
-
-    fn have_pulled(&mut self) -> Result<(), End> {
-        self.pulling = None;
-        self.look_whether_ready()
-    }
-
-    /// A worker that gets ready draws once it holds nearly all, and nothing more is pulled.
-    fn look_whether_ready(&mut self) -> Result<(), End> {
-        let is_ready = self.pulling.is_none() && self.pull.is_none() && self.lag() <= SHORT_TOKENS;
-        if is_ready { self.begin_to_work() } else { Ok(()) }
-    }
-
-    /// A worker that was getting ready draws.
-    fn begin_to_work(&mut self) -> Result<(), End> {
-        let Role::GetsReady { from_index } = self.role else { return Ok(()) };
-        self.stop_pulling();
-        self.role = Role::Works;
-        told(self.stream.handle().take_over(from_index))
-    }
-
     async fn hear(&mut self, event: SequenceEvent) -> Result<(), End> {
         let epoch = *self.at;
         let event = match event {
@@ -299,7 +267,7 @@ impl Job<'_> {
             }
             SequenceEvent::Prefilled { done, total } => JobEvent::Prefilled { epoch, done, total },
             SequenceEvent::Held { tokens, pulled_tokens } => {
-                self.held = tokens;
+                (self.held, self.pulled) = (tokens, pulled_tokens);
                 if let Some(pulling) = &self.pulling {
                     pulling.held(tokens);
                 }
@@ -314,7 +282,10 @@ impl Job<'_> {
                     }
                 }
             }
-            SequenceEvent::Token { index, id, text } => JobEvent::Token { epoch, index, id, text },
+            SequenceEvent::Token { index, id, text } => {
+                self.standstill.drew(Instant::now(), index);
+                JobEvent::Token { epoch, index, id, text }
+            }
             SequenceEvent::Finished { reason, text } => {
                 self.say(JobEvent::Finished { epoch, reason, text }).await?;
                 return Err(End::Complete);
@@ -337,17 +308,24 @@ impl Job<'_> {
         self.say(event).await
     }
 
-    /// The sequence has its slot: chunks can come.
-    fn begin_to_pull(&mut self) -> Result<(), End> {
-        let Some(pull) = self.pull.take() else { return self.begin_to_work() };
-        let source = self.worker.pull_source(self.whose, pull);
-        let is_once = self.role != Role::StandsBy;
-        let Some(source) = source else {
-            self.withdraw_expectation();
-            return self.begin_to_work();
-        };
-        self.pulling = Some(Pulling::start(source, self.stream.handle(), self.sent.all(), is_once));
-        Ok(())
+    /// When a worker that stands still is given up; none while it does not.
+    fn parked_until(&self) -> Option<Instant> {
+        let patience = self.worker.patience.parked;
+        self.standstill.until(patience).filter(|_| self.role == Role::Works)
+    }
+
+    /// Whom it waits for says nothing.
+    fn wait_no_longer(&mut self) -> Result<(), End> {
+        let now = Instant::now();
+        if self.parked_until().is_some_and(|until| until <= now) {
+            let why = format!(
+                "it was told to stop, and its origin said nothing for {} s",
+                self.worker.patience.parked.as_secs()
+            );
+            return Err(End::Failed(JobFailure::Engine(why)));
+        }
+        let is_enough = self.pull_until.take_if(|until| *until <= now).is_some();
+        if is_enough { self.begin_to_work() } else { Ok(()) }
     }
 
     /// Sends to the origin; a slow one must not keep the engine busy after the gate has shut.

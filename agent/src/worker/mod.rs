@@ -18,10 +18,13 @@ mod job;
 mod keeper;
 mod line;
 mod loads;
+mod patience;
 mod pull;
 mod source;
 mod standing;
 mod submit;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -38,6 +41,7 @@ pub use source::{FileAnswer, ModelSource, OneModel, Reading, StoredModels};
 
 use contexts::{Contexts, Whose};
 use loads::Loads;
+use patience::Patience;
 use pull::{SPLIT_BELOW_PHI, Source};
 
 use crate::store::RateRecord;
@@ -52,6 +56,7 @@ pub struct Worker {
     loads: Arc<Loads>,
     swarm: Swarm,
     contexts: Contexts,
+    patience: Patience,
 }
 
 /// What a peer is asked to be.
@@ -91,7 +96,7 @@ impl Worker {
         let jobs = Arc::new(watch::Sender::new(0));
         tokio::spawn(keeper::keep(engine.clone(), gate.clone(), jobs.subscribe(), idle_stop));
         let loads = Arc::new(Loads::new(guess, records));
-        Self { engine, models, gate, jobs, loads, swarm, contexts: Contexts::default() }
+        Self { engine, models, gate, jobs, loads, swarm, contexts: Contexts::default(), patience: Patience::default() }
     }
 
     /// Runs a job on a task of its own.

@@ -8,6 +8,9 @@ use super::job::End;
 /// What a sequence that takes over makes in a moment.
 pub(super) const SHORT_TOKENS: u32 = 64;
 
+/// Tokens that are sooner made than asked for.
+pub(super) const LAST_TOKENS: u32 = 2;
+
 /// Ids that the origin sent.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sent {

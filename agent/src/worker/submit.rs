@@ -20,7 +20,12 @@ const LOADING_SIGN: Duration = Duration::from_secs(1);
 pub(super) enum How {
     /// It draws tokens.
     Work,
-    /// It draws none yet.
+    /// It draws none yet, and somebody waits for it.
+    GetReady {
+        /// The first position that it is not to evaluate, since it will be pulled.
+        expect: Option<u32>,
+    },
+    /// It draws none yet, and nobody waits for it.
     StandBy {
         /// The first position that it is not to evaluate, since it will be pulled.
         expect: Option<u32>,
@@ -77,17 +82,22 @@ pub(super) async fn begin(
 }
 
 /// Loads and submits. Another job may load another model in between: then there is no room here, and the origin asks
-/// elsewhere.
+/// elsewhere. An option does not take the place of another model that is used.
 async fn submit(worker: &Worker, job: EngineJob, how: How) -> Result<EngineStream, JobFailure> {
     let file = worker.models.file(job.model).await.map_err(JobFailure::Model)?;
     worker.loads.job_begins(job.model);
     let was_verified = file.verify;
-    worker.engine.load(file).await.map_err(|error| failure_of(&error))?;
+    let loaded = match how {
+        How::Work | How::GetReady { .. } => worker.engine.load(file).await,
+        How::StandBy { .. } => worker.engine.load_if_free(file).await,
+    };
+    loaded.map_err(|error| failure_of(&error))?;
     if was_verified {
         worker.models.confirm(job.model);
     }
     let submitted = match how {
         How::Work => worker.engine.submit(job).await,
+        How::GetReady { expect } => worker.engine.get_ready(job, expect).await,
         How::StandBy { expect } => worker.engine.prepare(job, expect).await,
     };
     submitted.map_err(|error| failure_of(&error))

@@ -1,7 +1,6 @@
 //! Who gets a slot next, and which standbys make room for it.
 
 use super::sequence::Sequence;
-use crate::job::Role;
 
 /// The next admission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,21 +18,20 @@ pub(crate) struct Free {
     pub(crate) cells: u32,
 }
 
-/// First come, first served, so that one that needs many cells is not overtaken for ever by small ones. Workers before
-/// standbys: a request that runs comes before an option. None if the next one does not fit.
+/// First come, first served, so that one that needs many cells is not overtaken for ever by small ones. Workers and
+/// successors before standbys: a request that runs comes before an option. None if the next one does not fit.
 pub(crate) fn turn<'a>(
     waiting: impl Iterator<Item = &'a Sequence> + Clone,
     placed: &[Sequence],
     free: Free,
 ) -> Option<Turn> {
     let mut in_order = waiting.enumerate();
-    let of_role = |role| move |(_, sequence): &(usize, &Sequence)| sequence.role == role;
-    if let Some((at, worker)) = in_order.clone().find(of_role(Role::Worker)) {
-        let standbys = placed.iter().rev().filter(|sequence| sequence.role == Role::Standby);
+    if let Some((at, wanted)) = in_order.clone().find(|(_, sequence)| !sequence.role.is_option()) {
+        let standbys = placed.iter().rev().filter(|sequence| sequence.role.is_option());
         let gains = standbys.map(|standby| standby.cells);
-        return pushed_out(worker.cells, free, gains).map(|pushed_out| Turn { at, pushed_out });
+        return pushed_out(wanted.cells, free, gains).map(|pushed_out| Turn { at, pushed_out });
     }
-    let (at, standby) = in_order.find(of_role(Role::Standby))?;
+    let (at, standby) = in_order.next()?;
     pushed_out(standby.cells, free, core::iter::empty()).map(|pushed_out| Turn { at, pushed_out })
 }
 

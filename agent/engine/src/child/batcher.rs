@@ -32,7 +32,7 @@ use crate::job::{Beginning, Role, SequenceId};
 use crate::messages::{ChildStats, EngineEvent};
 use crate::{EngineJob, ExportError, SequenceEvent};
 
-/// Sequences of a role that may wait. More would wait longer than another peer takes.
+/// Workers and successors that may wait, and standbys as many. More would wait longer than another peer takes.
 pub(crate) const WAITING_MAX: usize = 16;
 
 /// How often a waiting sequence shows that it is alive; its origin gives up after 3.5 s of silence.
@@ -80,12 +80,13 @@ impl Batcher {
     /// Takes a job: it runs, waits, or fails at once.
     pub(crate) fn begin(&mut self, id: SequenceId, job: &EngineJob, beginning: impl Into<Beginning>) {
         let Beginning { role, expect } = beginning.into();
-        if self.waiting.iter().filter(|other| other.role == role).count() >= WAITING_MAX {
+        let rivals = self.waiting.iter().filter(|other| other.role.is_option() == role.is_option());
+        if rivals.count() >= WAITING_MAX {
             self.emit(id, SequenceEvent::Failed(JobFailure::Busy));
             return;
         }
-        if role == Role::Standby && !matches!(job.input, JobInput::Tokens { .. }) {
-            let why = "a standby is made from token ids only".to_owned();
+        if role != Role::Worker && !matches!(job.input, JobInput::Tokens { .. }) {
+            let why = "only token ids can be got ready for elsewhere".to_owned();
             self.emit(id, SequenceEvent::Failed(JobFailure::BadInput(why)));
             return;
         }
@@ -122,9 +123,9 @@ impl Batcher {
             return;
         }
         let Some(sequence) = sequence else { return };
-        let was_standby = sequence.role == Role::Standby;
+        let drew = sequence.role == Role::Worker;
         let event = sequence.obey(command, &mut *self.model, self.kv_bytes_per_token);
-        if was_standby && sequence.role == Role::Worker && sequence.slot.is_none() {
+        if !drew && sequence.role == Role::Worker && sequence.slot.is_none() {
             // It waits on as workers do, who are accepted before they have a slot.
             let prompt = sequence.prompt().to_vec();
             self.emit(id, SequenceEvent::Accepted { prompt });
@@ -199,16 +200,15 @@ impl Batcher {
 
     /// Counts and rates now.
     pub(crate) fn stats(&self) -> ChildStats {
-        let (workers, standbys): (Vec<_>, Vec<_>) =
-            self.placed.iter().partition(|sequence| sequence.role == Role::Worker);
-        let running = workers.len() as u16;
+        let (standbys, wanted): (Vec<_>, Vec<_>) = self.placed.iter().partition(|sequence| sequence.role.is_option());
+        let running = wanted.len() as u16;
         let one_more = Together {
             sequences: (running + 1).min(self.slots),
-            context_tokens: workers.iter().map(|worker| worker.held() as usize).sum(),
+            context_tokens: wanted.iter().map(|sequence| sequence.held() as usize).sum(),
         };
         ChildStats {
             running,
-            waiting: self.waiting.iter().filter(|sequence| sequence.role == Role::Worker).count() as u16,
+            waiting: self.waiting.iter().filter(|sequence| !sequence.role.is_option()).count() as u16,
             standbys: standbys.len() as u16,
             standby_tokens: standbys.iter().map(|standby| standby.cells).sum(),
             kv_tokens: self.model.facts().kv_tokens,
@@ -244,7 +244,7 @@ impl Batcher {
             let slot = (0..self.slots).find(|slot| self.placed.iter().all(|other| other.slot != Some(*slot)));
             let Some(mut sequence) = self.waiting.remove(at) else { return };
             sequence.slot = slot;
-            if sequence.role == Role::Standby {
+            if sequence.role != Role::Worker {
                 self.emit(sequence.id, SequenceEvent::Accepted { prompt: sequence.prompt().to_vec() });
             }
             self.placed.push(sequence);
@@ -253,7 +253,7 @@ impl Batcher {
 
     /// The youngest standby makes room.
     fn push_out(&mut self) {
-        let Some(youngest) = self.placed.iter().rfind(|sequence| sequence.role == Role::Standby) else { return };
+        let Some(youngest) = self.placed.iter().rfind(|sequence| sequence.role.is_option()) else { return };
         let id = youngest.id;
         self.emit(id, SequenceEvent::Failed(JobFailure::Busy));
         self.release(|sequence| sequence.id == id);
@@ -269,7 +269,7 @@ impl Batcher {
             id: sequence.id,
             event: match sequence.role {
                 Role::Worker => SequenceEvent::Prefilled { done: 0, total: sequence.known() },
-                Role::Standby => SequenceEvent::Held { tokens: 0, pulled_tokens: 0 },
+                Role::Successor | Role::Standby => SequenceEvent::Held { tokens: 0, pulled_tokens: 0 },
             },
         };
         self.events.extend(self.waiting.iter().map(alive));
@@ -283,11 +283,11 @@ impl Batcher {
         is_answered
     }
 
-    /// Workers first: somebody waits for them. Whether there was one.
+    /// Standbys last: nobody waits for them. Whether there was one.
     fn import_one(&mut self) -> bool {
-        let next = |role| move |sequence: &Sequence| sequence.role == role && sequence.has_import();
-        let at = self.placed.iter().position(next(Role::Worker));
-        let Some(at) = at.or_else(|| self.placed.iter().position(next(Role::Standby))) else { return false };
+        let next = |is_option| move |s: &Sequence| s.role.is_option() == is_option && s.has_import();
+        let at = self.placed.iter().position(next(false));
+        let Some(at) = at.or_else(|| self.placed.iter().position(next(true))) else { return false };
         let id = self.placed[at].id;
         if let Some(refused) = self.placed[at].import(&mut *self.model) {
             self.emit(id, refused);
@@ -379,7 +379,7 @@ fn want(sequence: &Sequence) -> Want {
     match (sequence.role, sequence.wants()) {
         (_, 0) => Want::Nothing,
         (Role::Worker, _) if sequence.is_decoding() => Want::Decode,
-        (Role::Worker, left) => Want::Read(left),
+        (Role::Worker | Role::Successor, left) => Want::Read(left),
         (Role::Standby, left) => Want::Keep(left),
     }
 }

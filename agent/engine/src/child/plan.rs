@@ -41,7 +41,7 @@ pub(crate) enum Want {
     Nothing,
     /// The one id that the next token depends on.
     Decode,
-    /// Ids of a context that a worker must have read before its next token.
+    /// Ids of a context that a worker or a successor must have read before its next token.
     Read(usize),
     /// Ids that a standby would like to hold.
     Keep(usize),

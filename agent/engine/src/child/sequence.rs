@@ -37,7 +37,7 @@ pub(crate) struct Sequence {
     pub(super) text: TextStream,
     /// The chunks that wait.
     pub(super) chunks: Chunks,
-    /// Positions from here on are imported, not evaluated: of a standby.
+    /// Positions from here on are imported, not evaluated: of one that does not draw yet.
     pub(super) expect: Option<u32>,
     pub(super) paused: bool,
     /// The last index that is drawn.
@@ -97,7 +97,9 @@ impl Sequence {
         }
         let end = match self.role {
             Role::Worker => self.ids.len(),
-            Role::Standby => self.expect.map_or(self.last(), |expected| self.last().min(expected as usize)),
+            Role::Successor | Role::Standby => {
+                self.expect.map_or(self.last(), |expected| self.last().min(expected as usize))
+            }
         };
         let end = self.chunks.first().map_or(end, |first| end.min(first as usize));
         end.saturating_sub(self.held)

@@ -31,6 +31,10 @@ impl Sequence {
                 let why = self.extend(from_index as usize, &ids, model).err()?;
                 Some(SequenceEvent::ExtendRefused { from_index, why })
             }
+            SequenceCommand::GetReady => {
+                self.get_ready();
+                None
+            }
             SequenceCommand::TakeOver { from_index } => self.take_over(from_index, model),
             SequenceCommand::Import { from, to, bytes } => {
                 let chunk = Chunk { from, to, bytes: bytes.into_bytes() };
@@ -94,6 +98,14 @@ impl Sequence {
         }
     }
 
+    /// Somebody waits for it from here on. What was said to the standby is not meant for the successor.
+    fn get_ready(&mut self) {
+        if self.role == Role::Standby {
+            self.role = Role::Successor;
+            (self.stop_after, self.paused) = (None, false);
+        }
+    }
+
     /// Becomes the worker; an answer that is complete already ends here.
     fn take_over(&mut self, from_index: u32, model: &mut dyn Model) -> Option<SequenceEvent> {
         if self.role == Role::Worker {
@@ -106,8 +118,9 @@ impl Sequence {
         if known > from_index as usize {
             self.unlearn(from_index as usize, model);
         }
+        self.get_ready();
         self.role = Role::Worker;
-        (self.expect, self.stop_after, self.paused) = (None, None, false);
+        (self.expect, self.paused) = (None, false);
         self.chunks.keep_next(self.held(), self.last() as u32);
         self.context_len = self.ids.len();
         let is_full = self.ids.len() >= self.context_tokens;
@@ -201,9 +214,9 @@ impl Sequence {
         }
     }
 
-    /// How much a standby holds, where it is time to tell.
+    /// How much one that does not draw yet holds, where it is time to tell.
     pub(crate) fn poll_held(&mut self, now: Instant, model: &dyn Model) -> Option<SequenceEvent> {
-        let slot = self.slot.filter(|_| self.role == Role::Standby)?;
+        let slot = self.slot.filter(|_| self.role != Role::Worker)?;
         let held = self.held.min(model.resumable(slot) as usize);
         let tokens = if held >= self.last() { self.ids.len() } else { held };
         let (said, at) = self.said;

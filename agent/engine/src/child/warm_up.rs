@@ -27,7 +27,7 @@ const USUAL_GROWTH: f32 = 0.5;
 /// Contexts that double the time of a prompt token, and of a decoded one, in units of (weights over KV cache of a token):
 /// attention reads the one as often as the rest reads the other, and is the slower at it. Measured on CPUs with SmolLM2 and
 /// Gemma 3; steps on longer contexts correct it.
-const DOUBLES_AT_SHARES: (f32, f32) = (0.4, 0.25);
+const DOUBLES_AT_SHARES: (f32, f32) = (0.5, 0.26);
 
 /// What a warm-up showed.
 #[derive(Debug, Clone, Copy, PartialEq)]

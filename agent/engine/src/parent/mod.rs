@@ -23,10 +23,19 @@ const NOTICES_MAX: usize = 64;
 /// What a handle asks of the supervisor.
 #[derive(Debug)]
 enum Request {
-    Load { file: ModelFile, reply: oneshot::Sender<Result<LoadedModel, EngineError>> },
+    Load { file: ModelFile, urgency: Urgency, reply: oneshot::Sender<Result<LoadedModel, EngineError>> },
     Unload { reply: oneshot::Sender<()> },
     Submit { job: Box<EngineJob>, beginning: Beginning, reply: oneshot::Sender<Result<EngineStream, EngineError>> },
     Stop { reply: oneshot::Sender<()> },
+}
+
+/// Whether somebody waits for a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Urgency {
+    /// A request: standbys make room for it, and it waits for the others to end.
+    Request,
+    /// An option: it waits for nobody, and nobody makes room for it.
+    Option,
 }
 
 /// A handle to the engine. Clones are cheap and speak to the same child; when the last one goes, so does the child.
@@ -59,10 +68,21 @@ impl Engine {
     }
 
     /// Loads a model, and a child to hold it. The same model again costs nothing; another one waits until no sequence
-    /// runs, and meanwhile no job is taken for the old one.
+    /// runs, and meanwhile no job is taken for the old one. Standbys of the old one fail with `JobFailure::Busy` at once:
+    /// an option holds nobody up.
     pub async fn load(&self, file: ModelFile) -> Result<LoadedModel, EngineError> {
+        self.load_as(file, Urgency::Request).await
+    }
+
+    /// The same for a standby to come: another model is loaded only where no sequence exists and none is being loaded;
+    /// else `EngineError::Busy`.
+    pub async fn load_if_free(&self, file: ModelFile) -> Result<LoadedModel, EngineError> {
+        self.load_as(file, Urgency::Option).await
+    }
+
+    async fn load_as(&self, file: ModelFile, urgency: Urgency) -> Result<LoadedModel, EngineError> {
         let (reply, answer) = oneshot::channel();
-        self.ask(Request::Load { file, reply }).await?;
+        self.ask(Request::Load { file, urgency, reply }).await?;
         answer.await.unwrap_or(Err(EngineError::Stopped))
     }
 
@@ -83,11 +103,17 @@ impl Engine {
     /// Makes a standby: a sequence that takes a slot and KV room as one that runs, evaluates all of its ids
     /// (`JobInput::Tokens`; any other input fails with `JobFailure::BadInput`) but the last, and draws no token before
     /// [`crate::SequenceHandle::take_over`]. Jobs come first: a standby has no slot while one waits, and makes room for
-    /// one that finds none.
+    /// one that finds none, and for another model.
     ///
     /// `expect`: as [`crate::SequenceHandle::expect`] says, from the beginning.
     pub async fn prepare(&self, job: EngineJob, expect: Option<u32>) -> Result<EngineStream, EngineError> {
         self.begin(job, Beginning { role: Role::Standby, expect }).await
+    }
+
+    /// Makes a successor: a standby that somebody waits for. It has its turn among the jobs, reads as they do, and makes
+    /// room for nobody.
+    pub async fn get_ready(&self, job: EngineJob, expect: Option<u32>) -> Result<EngineStream, EngineError> {
+        self.begin(job, Beginning { role: Role::Successor, expect }).await
     }
 
     /// Stops the computing of all sequences at once (the owner is back), in the middle of a step where the model can, or

@@ -6,7 +6,7 @@ use idlewild_protocol::JobFailure;
 use tokio::sync::mpsc;
 
 use super::commands::Desk;
-use crate::job::SequenceId;
+use crate::job::{Role, SequenceId};
 use crate::{EngineError, EngineStream, SequenceEvent};
 
 /// Sequences that may exist at once, those that run, wait and were queued for a load.
@@ -25,9 +25,15 @@ pub(super) struct Streams {
     next: u64,
     /// Longest context of a sequence: bounds its events.
     context_tokens: usize,
-    open: BTreeMap<SequenceId, mpsc::Sender<SequenceEvent>>,
+    open: BTreeMap<SequenceId, Open>,
     cancel: mpsc::Sender<SequenceId>,
     cancelled: mpsc::Receiver<SequenceId>,
+}
+
+struct Open {
+    events: mpsc::Sender<SequenceEvent>,
+    /// Nobody waits for it.
+    is_option: bool,
 }
 
 impl Streams {
@@ -37,13 +43,13 @@ impl Streams {
     }
 
     /// A new stream, if there may be one more.
-    pub(super) fn open(&mut self, desk: &Desk) -> Result<(SequenceId, EngineStream), EngineError> {
+    pub(super) fn open(&mut self, desk: &Desk, role: Role) -> Result<(SequenceId, EngineStream), EngineError> {
         let permit = self.cancel.clone().try_reserve_owned().map_err(|_| EngineError::Busy)?;
         let id = SequenceId(self.next);
         self.next += 1;
         // Events take memory only when they are there.
         let (sender, events) = mpsc::channel(self.essential() + PROOFS_MAX + REFUSALS_MAX);
-        self.open.insert(id, sender);
+        self.open.insert(id, Open { events: sender, is_option: role.is_option() });
         Ok((id, EngineStream { handle: desk.handle(id), events, cancel: Some(permit), over: false }))
     }
 
@@ -69,11 +75,23 @@ impl Streams {
         self.open.is_empty()
     }
 
+    /// It is a standby no more.
+    pub(super) fn promote(&mut self, id: SequenceId) {
+        if let Some(open) = self.open.get_mut(&id) {
+            open.is_option = false;
+        }
+    }
+
+    /// Those of standbys.
+    pub(super) fn options(&self) -> Vec<SequenceId> {
+        self.open.iter().filter(|(_, open)| open.is_option).map(|(id, _)| *id).collect()
+    }
+
     /// Gives an event to its stream. Whether that was its last.
     pub(super) fn pass_on(&mut self, id: SequenceId, event: SequenceEvent) -> bool {
         let is_last = event.is_last();
         let is_refusal = event.is_refusal();
-        if let Some(stream) = self.open.get(&id)
+        if let Some(Open { events: stream, .. }) = self.open.get(&id)
             && !(is_refusal && stream.capacity() <= self.essential() + PROOFS_MAX)
             && let Err(mpsc::error::TrySendError::Full(_)) = stream.try_send(event)
         {
@@ -87,7 +105,7 @@ impl Streams {
 
     /// Tells those streams that they are not forgotten.
     pub(super) fn prove_life<'a>(&self, ids: impl Iterator<Item = &'a SequenceId>) {
-        for stream in ids.filter_map(|id| self.open.get(id)) {
+        for Open { events: stream, .. } in ids.filter_map(|id| self.open.get(id)) {
             if stream.capacity() > stream.max_capacity() - PROOFS_MAX {
                 let _ = stream.try_send(SequenceEvent::Prefilled { done: 0, total: 0 });
             }
@@ -99,12 +117,13 @@ impl Streams {
     }
 
     pub(super) fn end_all(&mut self, failure: &JobFailure) {
-        for stream in std::mem::take(&mut self.open).into_values() {
+        for Open { events: stream, .. } in std::mem::take(&mut self.open).into_values() {
             let _ = stream.try_send(SequenceEvent::Failed(failure.clone()));
         }
     }
 
-    pub(super) fn forget(&mut self, id: SequenceId) {
-        self.open.remove(&id);
+    /// Drops a stream; whether it was open.
+    pub(super) fn forget(&mut self, id: SequenceId) -> bool {
+        self.open.remove(&id).is_some()
     }
 }

@@ -155,7 +155,7 @@ impl Supervisor {
 
     async fn serve(&mut self, request: Request) {
         match request {
-            Request::Load { file, reply } => self.load(file, reply).await,
+            Request::Load { file, urgency, reply } => self.load(file, urgency, reply).await,
             Request::Submit { job, beginning, reply } => {
                 let _ = reply.send(self.submit(*job, beginning).await);
             }
@@ -181,7 +181,7 @@ impl Supervisor {
         if self.waiting_load().is_some() || !has_room {
             return Err(EngineError::Busy);
         }
-        let (id, stream) = self.streams.open(&self.desk)?;
+        let (id, stream) = self.streams.open(&self.desk, beginning.role)?;
         let command = EngineCommand::Submit { id, job, beginning };
         if command.to_bytes().is_err() {
             self.streams.forget(id);
@@ -199,11 +199,18 @@ impl Supervisor {
     }
 
     async fn cancel(&mut self, id: SequenceId) {
-        self.streams.forget(id);
+        // One that is over on this side is so on the other.
+        if self.streams.forget(id) {
+            self.drop_sequence(id);
+        }
+        self.begin_next_load().await;
+    }
+
+    /// The sequence is wanted no more, wherever it is.
+    fn drop_sequence(&mut self, id: SequenceId) {
         if self.queued.remove(&id).is_none() && self.loaded.is_some() {
             self.send(EngineCommand::Cancel(id));
         }
-        self.begin_next_load().await;
     }
 
     async fn hear(&mut self, event: EngineEvent) {

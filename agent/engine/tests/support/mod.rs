@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use idlewild_engine::{Backend, EngineConfig, EngineJob, EngineStream, FakeRates, KvType, ModelFile, SequenceEvent};
-use idlewild_protocol::{FinishReason, JobInput, ModelId, Sampling};
+use idlewild_protocol::{FinishReason, JobInput, ModelId, Sampling, TokenId};
 use tokio::time::timeout;
 
 /// Long enough for a machine that compiles something else meanwhile: the child runs at idle priority.
@@ -49,6 +49,12 @@ pub(crate) fn job(prompt: &str, max_tokens: u32) -> EngineJob {
 
 pub(crate) fn chat(messages_json: &str, max_tokens: u32) -> EngineJob {
     EngineJob { input: JobInput::Chat { messages_json: messages_json.to_owned() }, ..job("", max_tokens) }
+}
+
+/// A job that goes on with an answer.
+pub(crate) fn of_ids(prompt: &[TokenId], generated: &[u32], max_tokens: u32) -> EngineJob {
+    let generated = generated.iter().map(|id| TokenId(*id)).collect();
+    EngineJob { input: JobInput::Tokens { prompt: prompt.to_vec(), generated }, ..job("", max_tokens) }
 }
 
 /// Within the deadline, or the test fails.
@@ -118,6 +124,29 @@ pub(crate) async fn first_token(stream: &mut EngineStream) {
             other => panic!("no token but {other:?}"),
         }
     }
+}
+
+/// Reads until the event is one that `is_it`.
+pub(crate) async fn hear(
+    what: &str,
+    stream: &mut EngineStream,
+    mut is_it: impl FnMut(&SequenceEvent) -> bool,
+) -> SequenceEvent {
+    loop {
+        let event = soon(what, stream.next()).await.unwrap_or_else(|| panic!("never: {what}"));
+        if is_it(&event) {
+            return event;
+        }
+        assert!(!event.is_last(), "{event:?} before {what}");
+    }
+}
+
+/// Reads until a standby holds so many tokens; how many of them were imported.
+pub(crate) async fn until_held(stream: &mut EngineStream, tokens: u32) -> u32 {
+    let is_it = |event: &SequenceEvent| matches!(event, SequenceEvent::Held { tokens: held, .. } if *held >= tokens);
+    let held = hear("all is held", stream, is_it).await;
+    let SequenceEvent::Held { pulled_tokens, .. } = held else { panic!("{held:?}") };
+    pulled_tokens
 }
 
 /// Waits until the engine's stats satisfy `is_so`.

@@ -194,7 +194,8 @@ impl Pull {
         loop {
             let (all, held) = (*self.known.borrow_and_update(), *self.held.borrow_and_update());
             let known = all.positions;
-            plan.hurry(all.is_urgent);
+            // What the last chunk leaves is worth one more where no other follows.
+            plan.hurry(all.is_urgent || all.is_final);
             if is_done(plan, all, held) {
                 return Left::Done;
             }

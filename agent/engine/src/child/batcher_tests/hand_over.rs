@@ -34,6 +34,8 @@ enum Act {
     },
     GoOn,
     Pause(bool),
+    /// Somebody waits for the destination.
+    GetReady,
     /// In the middle of the destination's or the source's step after so many.
     Halt {
         at_source: bool,
@@ -56,6 +58,7 @@ fn act() -> impl Strategy<Value = Act> {
         2 => (0_u32..6).prop_map(|ahead| Act::StopAfter { ahead }),
         1 => Just(Act::GoOn),
         1 => any::<bool>().prop_map(Act::Pause),
+        1 => Just(Act::GetReady),
         2 => (any::<bool>(), 1_u32..4).prop_map(|(at_source, steps)| Act::Halt { at_source, steps }),
         2 => Just(Act::LiftHalts),
         1 => Just(Act::Companion),
@@ -105,6 +108,8 @@ struct Move {
     forwarded: u32,
     pool: Vec<(u32, u32, Vec<u8>)>,
     companions: u64,
+    /// Whether the destination has a slot that nobody may take, or will get one.
+    is_safe: bool,
 }
 
 impl Move {
@@ -119,7 +124,7 @@ impl Move {
         let story = source.story();
         let forwarded = story.tokens.len() as u32;
         destination.batcher.stand_by(0, &resumed(&job, &story, forwarded as usize));
-        Self { job, source, destination, forwarded, pool: Vec::new(), companions: 0 }
+        Self { job, source, destination, forwarded, pool: Vec::new(), companions: 0, is_safe: false }
     }
 
     fn tell(&mut self, command: SequenceCommand) {
@@ -172,6 +177,10 @@ impl Move {
             }
             Act::GoOn => self.source.batcher.say(0, SequenceCommand::GoOn),
             Act::Pause(paused) => self.tell(SequenceCommand::Pause(paused)),
+            Act::GetReady => {
+                self.is_safe |= self.destination.story().end.is_none();
+                self.tell(SequenceCommand::GetReady);
+            }
             Act::Halt { at_source, steps } => {
                 let side = if at_source { &self.source } else { &self.destination };
                 side.orders.halt_in.store(steps, Ordering::SeqCst);
@@ -215,6 +224,7 @@ impl Move {
         if seen.end.is_none() {
             if taken.end == Some(SequenceEvent::Failed(JobFailure::Busy)) {
                 // Its slot was wanted: the request is placed again, from its ids.
+                assert!(!self.is_safe, "{taken:?}");
                 let rest = alone(&resumed(&self.job, &seen, from_index as usize));
                 seen.tokens.extend(rest.tokens);
                 seen.end = rest.end;

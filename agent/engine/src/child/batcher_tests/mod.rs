@@ -15,6 +15,7 @@ mod halts;
 mod hand_over;
 mod meddler;
 mod standbys;
+mod successors;
 
 use meddler::Orders;
 
@@ -73,6 +74,10 @@ impl Batcher {
 
     fn stand_by(&mut self, id: u64, job: &EngineJob) {
         self.begin(SequenceId(id), job, Role::Standby);
+    }
+
+    fn get_ready(&mut self, id: u64, job: &EngineJob) {
+        self.begin(SequenceId(id), job, Role::Successor);
     }
 
     fn say(&mut self, id: u64, command: SequenceCommand) {

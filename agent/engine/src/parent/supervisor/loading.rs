@@ -3,6 +3,7 @@
 use idlewild_protocol::JobFailure;
 use tokio::time::Instant;
 
+use super::super::Urgency;
 use super::super::link::{Link, Place};
 use super::super::spawner::Spawner;
 use super::{LoadReply, Loading, Supervisor};
@@ -10,7 +11,7 @@ use crate::messages::EngineCommand;
 use crate::{EngineError, EngineNotice, LoadedModel, ModelFile};
 
 impl Supervisor {
-    pub(super) async fn load(&mut self, file: ModelFile, reply: LoadReply) {
+    pub(super) async fn load(&mut self, file: ModelFile, urgency: Urgency, reply: LoadReply) {
         if self.wanted.as_ref().is_some_and(|wanted| wanted.id == file.id) {
             if let Some(loading) = &mut self.loading {
                 loading.replies.push(reply);
@@ -25,8 +26,10 @@ impl Supervisor {
             let _ = reply.send(Err(error));
         } else if self.loading.is_none() && self.streams.is_empty() {
             self.begin_load(file, Loading { replies: vec![reply], is_restart: false }).await;
-        } else if self.waiting_load().is_none() {
+        } else if urgency == Urgency::Request && self.waiting_load().is_none() {
             self.next_load = Some((file, reply));
+            self.end_standbys();
+            self.begin_next_load().await;
         } else {
             let _ = reply.send(Err(EngineError::Busy));
         }
@@ -93,6 +96,14 @@ impl Supervisor {
             self.next_load = None;
         }
         self.next_load.as_ref().map(|(file, _)| file)
+    }
+
+    /// A request waits for another model: options do not hold it up. None is taken while it waits.
+    fn end_standbys(&mut self) {
+        for id in self.streams.options() {
+            self.streams.end(id, JobFailure::Busy);
+            self.drop_sequence(id);
+        }
     }
 
     /// Another model's turn has come when no sequence is left.

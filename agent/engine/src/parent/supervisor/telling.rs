@@ -2,7 +2,7 @@
 
 use super::super::link::Link;
 use super::Supervisor;
-use crate::handle::Told;
+use crate::handle::{SequenceCommand, Told};
 use crate::messages::EngineCommand;
 
 impl Supervisor {
@@ -18,6 +18,9 @@ impl Supervisor {
             return;
         }
         if let Some(command) = self.ledger.enter(told.what) {
+            if matches!(command, SequenceCommand::GetReady | SequenceCommand::TakeOver { .. }) {
+                self.streams.promote(told.id);
+            }
             self.send(EngineCommand::Sequence { id: told.id, command });
         }
     }
