@@ -2,8 +2,8 @@
 # What the agent costs over the bare engine, and what it costs while nobody asks anything. Needs root (network namespaces)
 # and a machine with nothing else to do.
 #
-#   tests/bench.sh                      all of it, about four minutes
-#   tests/bench.sh decode idle ...      some parts: decode, first-token, idle, gossip
+#   tests/bench.sh                      all of it, about a quarter of an hour
+#   tests/bench.sh decode idle ...      some parts: decode, first-token, idle, gossip, moves, evacuation
 #
 # Figures are medians; where two things are compared they ran in turns, pair by pair.
 set -euo pipefail
