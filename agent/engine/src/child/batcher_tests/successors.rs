@@ -72,6 +72,7 @@ fn a_successor_reads_as_workers_do_and_a_standby_waits_for_it() {
     let (job, story) = story();
     let mut batcher = roomy();
     batcher.stand_by(0, &resumed(&job, &story, 39));
+    batcher.copy();
     batcher.run(1, &job);
     batcher.get_ready(2, &resumed(&job, &story, 30));
     batcher.step();
@@ -84,6 +85,7 @@ fn chunks_of_a_successor_come_before_those_of_a_standby() {
     let (job, story) = story();
     let mut batcher = roomy();
     batcher.stand_by(0, &resumed(&job, &story, 30));
+    batcher.copy();
     batcher.get_ready(1, &resumed(&job, &story, 30));
     batcher.copy();
     for id in [0, 1] {
