@@ -18,7 +18,12 @@ pub(crate) fn print(way: Way, questions: &[Question], scored: &[Scored], out: &m
     writeln!(
         out,
         "{:<22} {:>9} {:>20} {:>7} {:>28} {:>28}",
-        "estimator", "log loss", "less than the first", "skill", "calibration 30s 2m 5m 15m", "concordance 30s 2m 5m 15m"
+        "estimator",
+        "log loss",
+        "less than the first",
+        "skill",
+        "calibration 30s 2m 5m 15m",
+        "concordance 30s 2m 5m 15m"
     )?;
     for one in scored {
         let (gain, error) = gain(questions, &scored[0], one);

@@ -21,8 +21,8 @@ const HOUR_DEPARTURES: f64 = 10.0;
 /// How much sooner than on average an owner comes back, by local hour of day: hardly at night, most in the hours of work
 /// and of the evening.
 const HOURS: [f64; 24] = [
-    0.6, 0.4, 0.3, 0.25, 0.25, 0.35, 0.6, 0.9, 1.2, 1.3, 1.3, 1.25, 1.25, 1.3, 1.3, 1.3, 1.3, 1.3, 1.3, 1.25, 1.2, 1.15,
-    1.0, 0.8,
+    0.6, 0.4, 0.3, 0.25, 0.25, 0.35, 0.6, 0.9, 1.2, 1.3, 1.3, 1.25, 1.25, 1.3, 1.3, 1.3, 1.3, 1.3, 1.3, 1.25, 1.2,
+    1.15, 1.0, 0.8,
 ];
 
 impl FleetHazard {

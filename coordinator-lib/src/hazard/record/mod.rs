@@ -161,7 +161,8 @@ mod tests {
     fn sessions_are_read_in_any_order_and_sorted() {
         let mut record =
             Record::parse("host,extra,start_s,end_s,censored\nb,x,5,6,1\na,y,3.5,4,2\na,,1,3.5,\n").unwrap();
-        let up = |host, start_s, end_s, is_start_seen, is_end_seen| Up { host, start_s, end_s, is_start_seen, is_end_seen };
+        let up =
+            |host, start_s, end_s, is_start_seen, is_end_seen| Up { host, start_s, end_s, is_start_seen, is_end_seen };
         assert_eq!(
             record.sessions,
             [up(0, 5.0, 6.0, true, false), up(1, 1.0, 3.5, true, true), up(1, 3.5, 4.0, false, true)]

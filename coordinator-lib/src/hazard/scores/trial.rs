@@ -88,16 +88,18 @@ impl Trial {
 
     /// The same with an estimator for each host, who knows of no other.
     pub fn forecasts_alone(&self, make: &dyn Fn() -> Box<dyn Estimator<usize>>) -> Vec<Forecast> {
-        let mut hosts: BTreeMap<usize, (Vec<Event>, Vec<(usize, Question)>)> = BTreeMap::new();
+        let mut events: BTreeMap<usize, Vec<Event>> = BTreeMap::new();
         for event in &self.events {
-            hosts.entry(event.host).or_default().0.push(*event);
+            events.entry(event.host).or_default().push(*event);
         }
+        let mut asked: BTreeMap<usize, Vec<(usize, Question)>> = BTreeMap::new();
         for (index, question) in self.questions.iter().enumerate() {
-            hosts.entry(question.host).or_default().1.push((index, *question));
+            asked.entry(question.host).or_default().push((index, *question));
         }
         let mut all: Vec<(usize, Forecast)> = Vec::with_capacity(self.questions.len());
-        for (events, asked) in hosts.values() {
+        for (host, asked) in &asked {
             let questions: Vec<Question> = asked.iter().map(|(_, question)| *question).collect();
+            let events = events.get(host).map_or(&[][..], Vec::as_slice);
             let forecasts = self.follow(events, &questions, make().as_mut());
             all.extend(asked.iter().map(|(index, _)| *index).zip(forecasts));
         }
@@ -105,12 +107,7 @@ impl Trial {
         all.into_iter().map(|(_, forecast)| forecast).collect()
     }
 
-    fn follow(
-        &self,
-        events: &[Event],
-        questions: &[Question],
-        estimator: &mut dyn Estimator<usize>,
-    ) -> Vec<Forecast> {
+    fn follow(&self, events: &[Event], questions: &[Question], estimator: &mut dyn Estimator<usize>) -> Vec<Forecast> {
         let mut forecasts = Vec::with_capacity(questions.len());
         let (mut next_fit_s, mut events) = (f64::NEG_INFINITY, events.iter().peekable());
         for question in questions {
