@@ -81,14 +81,15 @@ fn sessions_outlive_kills_stops_and_standstills() -> Verdict {
         until_session(&agent)?;
 
         // A machine that stands still is one that sleeps, as far as its agent can see.
+        let asked = Instant::now();
         let before_s = age_s(&agent)?.context("a session")?;
         agent.signal(Signal::STOP)?;
         let stopped = Instant::now();
+        let most_ms = 1000 * (before_s as i64 + 1) + asked.elapsed().as_millis() as i64;
         thread::sleep(SLEEPS);
         agent.signal(Signal::CONT)?;
         let ended = until_ended(&launch, &["crash", "shutdown", "sleep"])?;
         let slept_after_ms = ended[2].1;
-        let most_ms = 1000 * (before_s as i64 + 2) + 1000;
         ensure!(slept_after_ms <= most_ms, "the session ended {slept_after_ms} ms old, as it fell asleep");
         until_session(&agent)?;
         let age_s = age_s(&agent)?.context("another session")?;
@@ -96,8 +97,11 @@ fn sessions_outlive_kills_stops_and_standstills() -> Verdict {
 
         agent.owner("present")?;
         until_ended(&launch, &["crash", "shutdown", "sleep", "owner_returned"])?;
-        let shown = json(&launch, &["hazard", "--json"])?;
-        ensure!(shown["sessions"] == 4 && shown["age_s"].is_null() && shown["is_running"] == true, "{shown}");
+        // The estimate follows the disk.
+        eventually(SOON, "four sessions in the estimate", || {
+            let shown = json(&launch, &["hazard", "--json"])?;
+            Ok(shown["sessions"] == 4 && shown["age_s"].is_null() && shown["is_running"] == true)
+        })?;
         Ok(())
     })
 }

@@ -21,5 +21,5 @@ pub use calibration::{CHECKPOINTS, HORIZONS_S, outcomes};
 pub use log::SessionLog;
 pub use power::on_ac;
 pub use scripted::{ScriptError, Scripted};
-pub use session::{BEAT, SLEPT, SessionChange, SessionInput, SessionTracker};
+pub use session::{AWAKENING, BEAT, SLEPT, SessionChange, SessionInput, SessionTracker};
 pub use source::{AlwaysIdle, NextReport, OwnerReport, OwnerSource, OwnerState, Unattended, owner_source};

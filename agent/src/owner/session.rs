@@ -17,6 +17,10 @@ pub const BEAT: Duration = Duration::from_secs(15);
 /// slept (or stood still, which is the same to everybody else): nobody was served meanwhile.
 pub const SLEPT: Duration = Duration::from_secs(5);
 
+/// After sleep no session begins for so long: who woke the machine is mostly its owner, and what watches for that needs a
+/// moment to see it.
+pub const AWAKENING: Duration = Duration::from_secs(3);
+
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SessionInput {
@@ -67,6 +71,8 @@ pub struct SessionTracker {
     began: Option<Duration>,
     /// The last sign of life.
     alive_at: Duration,
+    /// No session begins before, since the machine has just woken.
+    awake_at: Duration,
     /// When the age of the live session is to be written down next.
     next_beat: Duration,
     /// How many of the [`CHECKPOINTS`] the live session has passed.
@@ -82,6 +88,7 @@ impl Default for SessionTracker {
             leaving: None,
             began: None,
             alive_at: Duration::ZERO,
+            awake_at: Duration::ZERO,
             next_beat: Duration::ZERO,
             checkpoints: 0,
         }
@@ -96,6 +103,7 @@ impl SessionTracker {
         if now.saturating_sub(before) <= SLEPT {
             return None;
         }
+        self.awake_at = now + AWAKENING;
         let began = self.began.take()?;
         Some(SessionChange::Ended { cause: DepartureCause::Sleep, length: before.saturating_sub(began) })
     }
@@ -140,7 +148,7 @@ impl SessionTracker {
                 self.began = None;
                 Some(SessionChange::Ended { cause, length: now.saturating_sub(began) })
             }
-            (None, _) if self.may_serve() => {
+            (None, _) if self.may_serve() && self.awake_at <= now => {
                 self.began = Some(now);
                 self.next_beat = now + BEAT;
                 self.checkpoints = 0;
@@ -274,8 +282,9 @@ mod tests {
         assert_eq!((tracker.wake(seconds(5)), tracker.wake(seconds(10))), (None, None));
         assert_eq!(tracker.wake(seconds(3610)), Some(ended(DepartureCause::Sleep, 9)));
         assert!(!tracker.is_serving());
-        assert_eq!(tracker.handle(seconds(3610), SessionInput::Tick), Some(Began));
-        assert_eq!(tracker.handle(seconds(3620), owner(OwnerState::Present)), Some(ended(OwnerReturned, 10)));
+        assert_eq!(tracker.handle(seconds(3612), SessionInput::Tick), None);
+        assert_eq!(tracker.handle(seconds(3613), SessionInput::Tick), Some(Began));
+        assert_eq!(tracker.handle(seconds(3623), owner(OwnerState::Present)), Some(ended(OwnerReturned, 10)));
         assert_eq!((tracker.wake(seconds(9000)), tracker.handle(seconds(9000), SessionInput::Tick)), (None, None));
     }
 

@@ -39,7 +39,7 @@ enum Bad {
     OtherHost(usize, String, String),
     #[error("it holds no session")]
     Empty,
-    #[error("it holds more than {MAX_SESSIONS} sessions, which is as many as are kept")]
+    #[error("it holds more than {} sessions, which is as many as are kept", MAX_SESSIONS)]
     TooMany,
 }
 

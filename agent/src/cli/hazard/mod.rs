@@ -28,10 +28,14 @@ pub(super) async fn hazard(context: &Context, printer: &mut Printer, args: Hazar
 }
 
 async fn show(context: &Context, printer: &mut Printer, json: bool) -> Result<Exit, Failure> {
-    let reply = match Client::new(&context.paths) {
-        Ok(client) => client.get("/idlewild/v1/hazard").await?,
+    let asked = match Client::new(&context.paths) {
+        Ok(client) => client.get("/idlewild/v1/hazard").await,
+        Err(failure) => Err(failure),
+    };
+    let reply = match asked {
+        // One that was killed has left word of where it listened.
         Err(failure) if failure.exit() == Exit::NoAgent => on_record(context).await?,
-        Err(failure) => return Err(failure),
+        asked => asked?,
     };
     if json {
         printer.json(&reply)?;

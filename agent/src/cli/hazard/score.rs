@@ -28,15 +28,16 @@ const FEW_SESSIONS: usize = 100;
 struct Scores {
     /// When questions begin, in seconds by the tables' clock.
     border_s: f64,
-    /// Hosts in both tables, and those of them that are in each of them.
+    /// Hosts of either table.
     hosts: usize,
+    /// Hosts of both.
     hosts_in_both: usize,
     /// Sessions to learn from before the border.
     sessions_learnt: usize,
     /// Sessions of the other table that end after it.
     sessions_tested: usize,
     questions: usize,
-    /// The best first to be named is the default.
+    /// The default first.
     estimators: Vec<EstimatorScores>,
 }
 
@@ -187,7 +188,7 @@ mod tests {
         assert!(scores.estimators.iter().all(|of| of.log_loss.is_finite() && of.brier_5min.is_finite()));
         let text = lines(&scores, Path::new("a.csv"), Path::new("b.csv")).join("\n");
         for expected in
-            ["1 session of a.csv", "of b.csv", "1 host in both", "frailty (default)", "30, 120, 300, 900, 3600 s"]
+            ["2 sessions of a.csv", "1 session of b.csv", "1 host in both", "frailty (default)", "30, 120, 300, 900, 3600 s"]
         {
             assert!(text.contains(expected), "{expected:?} is missing in\n{text}");
         }
