@@ -69,8 +69,8 @@ pub struct SessionTracker {
     leaving: Option<DepartureCause>,
     /// When the live session began, in time since the agent started.
     began: Option<Duration>,
-    /// The last sign of life.
-    alive_at: Duration,
+    /// The last sign of life; none before the first.
+    alive_at: Option<Duration>,
     /// No session begins before, since the machine has just woken.
     awake_at: Duration,
     /// When the age of the live session is to be written down next.
@@ -87,7 +87,7 @@ impl Default for SessionTracker {
             blocks: BTreeMap::new(),
             leaving: None,
             began: None,
-            alive_at: Duration::ZERO,
+            alive_at: None,
             awake_at: Duration::ZERO,
             next_beat: Duration::ZERO,
             checkpoints: 0,
@@ -99,7 +99,7 @@ impl SessionTracker {
     /// A sign of life at `now` (as for [`Self::handle`]), to be given before anything else that happens then, and each
     /// second at least. If the machine slept since the last one, its session ended when it fell asleep.
     pub fn wake(&mut self, now: Duration) -> Option<SessionChange> {
-        let before = std::mem::replace(&mut self.alive_at, now.max(self.alive_at));
+        let before = self.alive_at.replace(now).unwrap_or(now);
         if now.saturating_sub(before) <= SLEPT {
             return None;
         }
@@ -279,7 +279,7 @@ mod tests {
     fn a_machine_that_slept_ends_its_session_as_it_fell_asleep_and_begins_another() {
         let mut tracker = SessionTracker::default();
         tracker.handle(seconds(1), away());
-        assert_eq!((tracker.wake(seconds(5)), tracker.wake(seconds(10))), (None, None));
+        assert_eq!((tracker.wake(seconds(7)), tracker.wake(seconds(10))), (None, None));
         assert_eq!(tracker.wake(seconds(3610)), Some(ended(DepartureCause::Sleep, 9)));
         assert!(!tracker.is_serving());
         assert_eq!(tracker.handle(seconds(3612), SessionInput::Tick), None);
@@ -291,6 +291,7 @@ mod tests {
     #[test]
     fn an_owner_who_woke_the_machine_is_seen_before_a_session_begins() {
         let mut tracker = SessionTracker::default();
+        tracker.wake(seconds(1));
         tracker.handle(seconds(1), away());
         assert_eq!(tracker.wake(seconds(100)), Some(ended(DepartureCause::Sleep, 0)));
         assert_eq!(tracker.handle(seconds(100), owner(OwnerState::Present)), None);
