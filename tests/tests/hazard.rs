@@ -85,7 +85,7 @@ fn sessions_outlive_kills_stops_and_standstills() -> Verdict {
         let before_s = age_s(&agent)?.context("a session")?;
         agent.signal(Signal::STOP)?;
         let stopped = Instant::now();
-        let most_ms = 1000 * (before_s as i64 + 1) + asked.elapsed().as_millis() as i64;
+        let most_ms = 1000 * (before_s.cast_signed() + 1) + i64::try_from(asked.elapsed().as_millis())?;
         thread::sleep(SLEEPS);
         agent.signal(Signal::CONT)?;
         let ended = until_ended(&launch, &["crash", "shutdown", "sleep"])?;

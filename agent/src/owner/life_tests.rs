@@ -78,7 +78,8 @@ fn with_trouble(seed: u64) -> Vec<(u64, Event)> {
     let mut script = owner_script();
     for pair in owner_script().windows(2) {
         let [(before_s, event), (after_s, _)] = pair else { continue };
-        let from_s = before_s + if let Event::Sleeps(length_s) = event { length_s + AWAKENING.as_secs() + 1 } else { 1 };
+        let from_s =
+            before_s + if let Event::Sleeps(length_s) = event { length_s + AWAKENING.as_secs() + 1 } else { 1 };
         let room_s = after_s.saturating_sub(from_s + 200);
         if room_s < 60 {
             continue;
@@ -88,7 +89,7 @@ fn with_trouble(seed: u64) -> Vec<(u64, Event)> {
             0 | 1 => script.push((at_s, Event::Killed(down_s))),
             2 => script.push((at_s, Event::PowerFails(down_s))),
             3 => script.push((at_s, Event::Stopped(down_s))),
-            4 | 5 => script.push((at_s, Event::ClockSet(draw.below(4 * 86_400) as i64 - 2 * 86_400))),
+            4 | 5 => script.push((at_s, Event::ClockSet(draw.below(4 * 86_400).cast_signed() - 2 * 86_400))),
             _ => {}
         }
     }

@@ -187,9 +187,13 @@ mod tests {
         let scores = scores(&held_out(&tiny, &tiny).unwrap());
         assert!(scores.estimators.iter().all(|of| of.log_loss.is_finite() && of.brier_5min.is_finite()));
         let text = lines(&scores, Path::new("a.csv"), Path::new("b.csv")).join("\n");
-        for expected in
-            ["2 sessions of a.csv", "1 session of b.csv", "1 host in both", "frailty (default)", "30, 120, 300, 900, 3600 s"]
-        {
+        for expected in [
+            "2 sessions of a.csv",
+            "1 session of b.csv",
+            "1 host in both",
+            "frailty (default)",
+            "30, 120, 300, 900, 3600 s",
+        ] {
             assert!(text.contains(expected), "{expected:?} is missing in\n{text}");
         }
     }

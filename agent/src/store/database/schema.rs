@@ -81,7 +81,7 @@ pub(super) fn create_version(connection: &Connection, version: usize) {
         connection.execute_batch(step).unwrap();
     }
     connection.pragma_update(None, "application_id", APPLICATION_ID).unwrap();
-    connection.pragma_update(None, "user_version", version as i64).unwrap();
+    connection.pragma_update(None, "user_version", version.cast_signed() as i64).unwrap();
 }
 
 /// Brings the schema up to date, or says why not. Each step happens whole or not at all.
