@@ -9,12 +9,13 @@ use axum::extract::{Path, State};
 use idlewild_protocol::RequestId;
 
 use super::wire::{
-    ExplainReply, InviteReply, InviteRequest, ModelsReply, MoveReply, MoveRequest, RequestsReply, StatusReply,
-    StopReply, code,
+    ExplainReply, HazardReply, InviteReply, InviteRequest, ModelsReply, MoveReply, MoveRequest, RequestsReply,
+    StatusReply, StopReply, code,
 };
 use super::{Api, ApiError, body};
 use crate::driver::{Ask, InviteRefused, NoAnswer};
 use crate::origin::MoveRefused;
+use crate::store::StoreError;
 
 impl From<NoAnswer> for ApiError {
     fn from(none: NoAnswer) -> Self {
@@ -30,6 +31,12 @@ impl From<InviteRefused> for ApiError {
             InviteRefused::BadTime { .. } => Self::bad_request(Some("invalid_value"), Some("ttl_s"), message),
             InviteRefused::NotKept(_) | InviteRefused::NoAddress => Self::unavailable(message, Duration::from_secs(5)),
         }
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        Self::unavailable(error.to_string(), Duration::from_secs(5))
     }
 }
 
@@ -62,6 +69,16 @@ pub(super) async fn models(State(api): State<Api>) -> Result<Json<ModelsReply>, 
 /// The models of the swarm, once those on disk have been read anew.
 pub(super) async fn reread_models(State(api): State<Api>) -> Result<Json<ModelsReply>, ApiError> {
     Ok(Json(api.desk.ask(Ask::Reread).await?))
+}
+
+/// How long this peer's session is expected to last.
+pub(super) async fn hazard(State(api): State<Api>) -> Result<Json<HazardReply>, ApiError> {
+    Ok(Json(api.desk.ask(Ask::Hazard).await??))
+}
+
+/// The same once the sessions on record have been read anew.
+pub(super) async fn reread_sessions(State(api): State<Api>) -> Result<Json<HazardReply>, ApiError> {
+    Ok(Json(api.desk.ask(Ask::RereadSessions).await??))
 }
 
 /// Why a request ran where it ran.

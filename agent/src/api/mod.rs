@@ -64,6 +64,7 @@ pub fn router(api: Api) -> Router {
         .route("/v1/models/{*model}", get(openai::show_model))
         .route("/idlewild/v1/status", get(control::status))
         .route("/idlewild/v1/explain/{request}", get(control::explain))
+        .route("/idlewild/v1/hazard", get(control::hazard).post(control::reread_sessions))
         .route("/idlewild/v1/invite", post(control::invite))
         .route("/idlewild/v1/move", post(control::move_request))
         .route("/idlewild/v1/models", get(control::models).post(control::reread_models))

@@ -6,6 +6,8 @@
 //! | `GET /idlewild/v1/explain/{request}` | | [`ExplainReply`] |
 //! | `GET /idlewild/v1/requests` | | [`RequestsReply`] |
 //! | `POST /idlewild/v1/move` | [`MoveRequest`] | [`MoveReply`], once the first step is taken |
+//! | `GET /idlewild/v1/hazard` | | [`HazardReply`] |
+//! | `POST /idlewild/v1/hazard` | | [`HazardReply`], once the sessions on record have been read anew |
 //! | `POST /idlewild/v1/invite` | [`InviteRequest`] | [`InviteReply`] |
 //! | `GET /idlewild/v1/models` | | [`ModelsReply`] |
 //! | `POST /idlewild/v1/models` | | [`ModelsReply`], once the models on disk have been read anew |
@@ -16,6 +18,7 @@
 //!
 //! Fields may be added; none is renamed or removed while the routes are version 1.
 
+mod hazard;
 mod moves;
 
 use idlewild_protocol::{
@@ -24,6 +27,7 @@ use idlewild_protocol::{
 };
 use serde::{Deserialize, Serialize};
 
+pub use hazard::{CalibrationReply, CurvePoint, HazardReply, LeavesReply, ReliabilityReply};
 pub use moves::{MeasuredMove, MoveRecord, MoveReply, MoveRequest, StandbyReply};
 
 /// The header of a generation's answer that names its request: what `idlewild explain` takes.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::exit::Exit;
+use super::hazard::HazardArgs;
 use crate::config::{Layer, OwnerChoice};
 
 /// Serve language models to each other from machines whose owners are away.
@@ -32,6 +33,8 @@ pub(super) enum Command {
     Status(JsonArgs),
     /// Show where a request ran and why, with the numbers that decided
     Explain(ExplainArgs),
+    /// Show how long this machine is expected to be left alone, and how good such forecasts were
+    Hazard(HazardArgs),
     /// Have a running request go on at another peer, or be prepared there
     Move(MoveArgs),
     /// Print a ticket with which one machine can join this swarm

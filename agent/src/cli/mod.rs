@@ -18,6 +18,7 @@ mod explain;
 mod explain_moves;
 mod failure;
 mod format;
+mod hazard;
 mod identity;
 mod invite;
 mod join;
@@ -97,6 +98,7 @@ async fn dispatch(command: Command, context: &Context, printer: &mut Printer) ->
         Command::Run(args) => run::run(context, printer, args).await,
         Command::Status(args) => status::status(context, printer, args).await,
         Command::Explain(args) => explain::explain(context, printer, args).await,
+        Command::Hazard(args) => hazard::hazard(context, printer, args).await,
         Command::Move(args) => moving::move_request(context, printer, args).await,
         Command::Invite(args) => invite::invite(context, printer, args).await,
         Command::Join(args) => join::join(context, printer, args).await,

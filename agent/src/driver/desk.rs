@@ -7,8 +7,11 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
 use super::Catalogue;
-use crate::api::wire::{InviteReply, InviteRequest, ModelsReply, MoveReply, MoveRequest, StatusReply, StopReply};
+use crate::api::wire::{
+    HazardReply, InviteReply, InviteRequest, ModelsReply, MoveReply, MoveRequest, StatusReply, StopReply,
+};
 use crate::origin::{MoveRefused, Records};
+use crate::store::StoreError;
 
 /// Questions that may wait. They come from this machine's own command line: a person, or a script of theirs.
 const ASKS: usize = 16;
@@ -29,6 +32,10 @@ pub enum Ask {
     Move(MoveRequest, oneshot::Sender<Result<MoveReply, MoveRefused>>),
     /// A ticket for a newcomer.
     Invite(InviteRequest, oneshot::Sender<Result<InviteReply, InviteRefused>>),
+    /// How long this peer's session is expected to last, and how good such forecasts were.
+    Hazard(oneshot::Sender<Result<HazardReply, StoreError>>),
+    /// The sessions on record have changed: estimate anew, then answer as for `Hazard`.
+    RereadSessions(oneshot::Sender<Result<HazardReply, StoreError>>),
     /// Stop as on SIGTERM.
     Stop(oneshot::Sender<StopReply>),
 }

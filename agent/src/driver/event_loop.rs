@@ -26,7 +26,7 @@ use super::presence::Note;
 use super::survival::OwnSurvival;
 use crate::api::wire::ModelsReply;
 use crate::origin::{Departed, OriginNews, PlacementAsk, Records};
-use crate::owner::{OwnerReport, OwnerSource, SessionLog, SessionTracker};
+use crate::owner::{OwnerReport, OwnerSource, SessionTracker};
 use crate::store::{IdentitySeed, Store, StoredMembership};
 use crate::worker::{Gate, Worker};
 
@@ -84,7 +84,6 @@ pub(super) struct Driver {
     /// What the user should know, by heading.
     pub(super) warnings: BTreeMap<&'static str, String>,
     pub(super) next_housekeeping: Duration,
-    pub(super) next_beat: Duration,
     pub(super) next_rates: Duration,
 }
 
@@ -158,6 +157,7 @@ impl Driver {
             self.publish_readiness();
             let patience = self.patience();
             let Some(happened) = stop.run_until_cancelled(inbox.next(patience)).await else { return };
+            self.notice_sleep();
             if matches!(happened, Happened::SwarmEnded) {
                 tracing::error!("the swarm ended by itself; the agent stops");
                 return;
@@ -213,10 +213,7 @@ impl Driver {
         self.refresh_models();
         self.worker.models().refresh();
         self.elect_among_live().await;
-        if let Some(age) = self.tracker.age(now).filter(|_| self.next_beat <= now) {
-            self.next_beat = now + SessionLog::BEAT;
-            self.note(Note::Beat(age));
-        }
+        self.pass_time();
         if let Some(rates) = self.worker.rates().filter(|_| self.next_rates <= now) {
             self.next_rates = now + RATES;
             let store = self.store.clone();

@@ -29,7 +29,7 @@ use super::survival::Prior;
 use super::tickets::Tickets;
 use super::{Clock, RunError};
 use crate::api::{self, Api, ApiKey, Hosts};
-use crate::config::{Backend, Config, KvType, OwnerChoice, Paths};
+use crate::config::{Backend, Config, KvType, Paths};
 use crate::models::ModelStore;
 use crate::origin::{
     Coordinating, MeasuredOverheads, OpenRequests, OriginNews, Origins, PlacementAsk, Placer, Records, Reports, Shell,
@@ -230,10 +230,7 @@ fn start_engine(launch: &Launch) -> Result<(Engine, mpsc::Receiver<EngineNotice>
 }
 
 fn prior(launch: &Launch) -> Prior {
-    match launch.config.owner.source {
-        OwnerChoice::AlwaysIdle => Prior::Unused,
-        OwnerChoice::Unattended | OwnerChoice::Scripted => Prior::Used,
-    }
+    Prior::of(launch.config.owner.source)
 }
 
 /// An agent that is ready to run.
@@ -335,7 +332,6 @@ pub(super) async fn assemble(
         grace_ms: launch.config.owner.grace_ms,
         warnings: BTreeMap::new(),
         next_housekeeping: Duration::ZERO,
-        next_beat: Duration::ZERO,
         // Rates are measured anew after a load: what the first minute says is worth keeping.
         next_rates: Duration::from_mins(1),
         swarm,

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Conversations: `presence` (owner and session), `gossip` with `digests` and `survival`, `coordination` with
-//! `placements` (election, placement), `plans` with `planner` (reports and plans of what runs), `network` with `links`, `status` (the command line), `tickets` (newcomers).
+//! `placements` (election, placement), `plans` with `planner` (reports and plans of what runs), `network` with `links`, `status` and `hazard` (the command line), `tickets` (newcomers).
 //! `launch` and `lifetime` are the start and the end.
 //!
 //! Invariant: the loop never waits for the network, and for the disk only before a vote or to keep a ticket.
@@ -22,6 +22,7 @@ mod desk;
 mod digests;
 mod event_loop;
 mod gossip;
+mod hazard;
 mod launch;
 mod lifetime;
 mod links;
@@ -38,6 +39,7 @@ mod tickets;
 pub use catalogue::{Catalogue, KnownModel};
 pub use clock::Clock;
 pub use desk::{Ask, Desk, DeskBack, InviteRefused, NoAnswer, Readiness};
+pub use hazard::recorded_hazard;
 pub use launch::{EnginePlace, FAKE_MODEL, Launch};
 pub use lifetime::{RunError, run, run_until};
 pub use logging::{LogError, start_logging};

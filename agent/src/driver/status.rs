@@ -34,6 +34,8 @@ impl Driver {
                 });
             }
             Ask::Move(asked, answer) => self.handle_move(asked, answer),
+            Ask::Hazard(reply) => self.tell_hazard(reply, false),
+            Ask::RereadSessions(reply) => self.tell_hazard(reply, true),
             Ask::Invite(asked, reply) => drop(reply.send(self.invite(asked).await)),
             Ask::Stop(reply) => {
                 info!("told to stop");

@@ -23,7 +23,8 @@ pub(crate) mod tiny_disk;
 
 pub use api_key::load_or_create_api_key;
 pub use database::{
-    Boot, LinkRecord, MAX_REQUESTS, MAX_SESSIONS, RateRecord, SessionId, SessionRecord, Store, StoreError,
+    Boot, ForecastRecord, ImportRefused, ImportedSession, LinkRecord, MAX_FORECASTS, MAX_REQUESTS, MAX_SESSIONS,
+    OpenSession, RateRecord, SessionId, SessionMoment, SessionRecord, Store, StoreError, cause_names, named_cause,
 };
 #[cfg(all(test, unix))]
 pub(crate) use file::make_fifo;

@@ -1,17 +1,39 @@
-//! Tells each estimator what happened, in order, and asks between.
+//! The estimators that are compared, and the splits on which they are.
 
-use idlewild_coordinator::hazard::scores::Forecast;
-use idlewild_coordinator::hazard::{Ending, Estimator, Frailty, KaplanMeiers, Surroundings, Weibulls};
-use idlewild_protocol::DepartureCause;
+use idlewild_coordinator::hazard::record::{Record, Up};
+use idlewild_coordinator::hazard::scores::{Forecast, Question, Split, Trial};
+use idlewild_coordinator::hazard::{Estimator, FleetHazard, Frailty, FrailtyParameters, KaplanMeiers, Weibulls};
 
-use crate::ask::{Question, Split, border_s};
-use crate::record::{Record, Up};
+use crate::mixture::Mixture;
 
-/// Estimators that keep a history are fitted anew this often, in seconds.
-const REFIT_S: f64 = 86_400.0;
+/// Which part of the time is learnt from before the first question.
+const LEARNT: f64 = 0.7;
 
 /// Departures from which a peer's Kaplan-Meier curve is its own.
 const MIN_SESSIONS: usize = 5;
+
+/// How hosts and time are divided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// By time.
+    Later,
+    /// By time and by host.
+    New,
+    /// By time, each host knowing of itself alone.
+    Alone,
+}
+
+impl Way {
+    pub(crate) const ALL: [Self; 3] = [Self::Later, Self::New, Self::Alone];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Later => "later",
+            Self::New => "new",
+            Self::Alone => "alone",
+        }
+    }
+}
 
 /// The forecasts of one estimator, in the order of the questions.
 #[derive(Debug)]
@@ -20,93 +42,45 @@ pub(crate) struct Scored {
     pub(crate) forecasts: Vec<Forecast>,
 }
 
-/// All estimators on the same questions; the first is the one that others are compared with.
-pub(crate) fn all(record: &Record, split: Split, questions: &[Question]) -> Vec<Scored> {
-    let mut estimators: Vec<(&'static str, Box<dyn Estimator<usize>>)> = vec![
-        ("kaplan-meier pooled", Box::new(KaplanMeiers::pooled())),
-        ("kaplan-meier per peer", Box::new(KaplanMeiers::per_peer(MIN_SESSIONS))),
-        ("weibull", Box::new(Weibulls::default())),
-        ("frailty", Box::new(Frailty::default())),
-    ];
-    let events = events(record, split);
-    let score = |(name, estimator): &mut (&'static str, Box<dyn Estimator<usize>>)| {
-        let forecasts = replay(record, &events, questions, estimator.as_mut());
-        Scored { name, forecasts }
+type Make = fn() -> Box<dyn Estimator<usize>>;
+
+/// Estimators that know a fleet; the first is the one that others are compared with.
+const TOGETHER: [(&str, Make); 4] = [
+    ("kaplan-meier pooled", || Box::new(KaplanMeiers::pooled())),
+    ("kaplan-meier per peer", || Box::new(KaplanMeiers::per_peer(MIN_SESSIONS))),
+    ("weibull", || Box::new(Weibulls::default())),
+    ("frailty", || Box::new(Frailty::default())),
+];
+
+/// Estimators of one machine.
+const APART: [(&str, Make); 3] = [
+    ("mixture of 0.1", || Box::new(Mixture::default())),
+    ("frailty, no population", || Box::new(Frailty::default())),
+    ("frailty, population", || Box::new(of_population())),
+];
+
+fn of_population() -> Frailty<usize> {
+    let parameters = FrailtyParameters::default();
+    Frailty::with_fleet(parameters, FleetHazard::population(&parameters))
+}
+
+/// All estimators on the same questions.
+pub(crate) fn all(record: &Record, way: Way) -> (Vec<Question>, Vec<Scored>) {
+    let (first_s, last_s) = record.span_s().unwrap_or_default();
+    let is_other = |up: &Up| !hash(&record.hosts[up.host]).is_multiple_of(2);
+    let split = Split {
+        border_s: first_s + LEARNT * (last_s - first_s),
+        asks: &|_, up| way != Way::New || !is_other(up),
+        tells_before: &|_, up| way != Way::New || is_other(up),
     };
-    estimators.iter_mut().map(score).collect()
+    let trial = Trial::new(record, &split);
+    let together = || TOGETHER.map(|(name, make)| Scored { name, forecasts: trial.forecasts(make().as_mut()) });
+    let apart = || APART.map(|(name, make)| Scored { name, forecasts: trial.forecasts_alone(&make) });
+    let scored = if way == Way::Alone { Vec::from(apart()) } else { Vec::from(together()) };
+    (trial.questions().to_vec(), scored)
 }
 
-#[derive(Debug, Clone, Copy)]
-enum What {
-    Ends(Ending),
-    Begins { is_seen: bool },
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Event {
-    at_s: f64,
-    host: usize,
-    what: What,
-}
-
-/// What is told of all sessions, in time order; at the same time ends come before beginnings.
-fn events(record: &Record, split: Split) -> Vec<Event> {
-    let border_s = border_s(record);
-    let mut events: Vec<Event> =
-        record.sessions.iter().filter_map(|up| told(record, split, up, border_s)).flatten().collect();
-    events.sort_by(|a, b| a.at_s.total_cmp(&b.at_s).then(is_begin(a).cmp(&is_begin(b))));
-    events
-}
-
-fn is_begin(event: &Event) -> bool {
-    matches!(event.what, What::Begins { .. })
-}
-
-/// Beginning and end of a session as far as the split tells of it: of a host that is not asked, what is seen before the
-/// border; of one that is asked alone, what begins after it.
-fn told(record: &Record, split: Split, up: &Up, border_s: f64) -> Option<[Event; 2]> {
-    let (before, after) = (split.tells_before(record, up.host), split.asks(record, up.host));
-    if up.start_s < border_s && !before || up.start_s >= border_s && !after {
-        return None;
-    }
-    let is_cut = !after && up.end_s > border_s;
-    let departed = Ending::Departed(DepartureCause::Unknown);
-    let ending = if up.is_end_seen && !is_cut { departed } else { Ending::Censored };
-    let end_s = if is_cut { border_s } else { up.end_s };
-    let begins = Event { at_s: up.start_s, host: up.host, what: What::Begins { is_seen: up.is_start_seen } };
-    Some([begins, Event { at_s: end_s, host: up.host, what: What::Ends(ending) }])
-}
-
-fn replay(
-    record: &Record,
-    events: &[Event],
-    questions: &[Question],
-    estimator: &mut dyn Estimator<usize>,
-) -> Vec<Forecast> {
-    let mut forecasts = Vec::with_capacity(questions.len());
-    let (mut next_fit_s, mut events) = (f64::NEG_INFINITY, events.iter().peekable());
-    for question in questions {
-        while let Some(event) = events.next_if(|event| event.at_s <= question.at_s) {
-            tell(record, event, estimator);
-        }
-        if question.at_s >= next_fit_s {
-            estimator.refit(question.at_s);
-            next_fit_s = question.at_s + REFIT_S;
-        }
-        let prediction = estimator.predict(question.at_s, &question.host, question.age_s);
-        forecasts.push(Forecast::new(&prediction.hazard(), question.outcome));
-    }
-    forecasts
-}
-
-fn tell(record: &Record, event: &Event, estimator: &mut dyn Estimator<usize>) {
-    match event.what {
-        What::Begins { is_seen } => {
-            // The zero of the clock counts as a Monday, 00:00 UTC: only that a week is seven days matters.
-            let week_offset_s = record.ahead_hours[event.host].map(|hours| hours * 3600.0);
-            let surroundings = Surroundings { week_offset_s, ..Surroundings::default() };
-            estimator.begin(event.at_s, &event.host, is_seen.then_some(0.0), surroundings);
-        }
-        What::Ends(ending) => estimator.end(event.at_s, &event.host, ending),
-    }
+/// FNV-1a: which half a host belongs to must not hang on the order of the file.
+fn hash(name: &str) -> u64 {
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }

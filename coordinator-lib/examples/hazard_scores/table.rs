@@ -3,25 +3,27 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use idlewild_coordinator::hazard::scores::{Binary, EDGES_S, brier_skill, calibration_error, concordance, log_loss};
+use idlewild_coordinator::hazard::scores::{
+    Binary, EDGES_S, Question, brier_skill, calibration_error, concordance, log_loss,
+};
 
-use crate::ask::{Question, Split};
-use crate::replay::Scored;
+use crate::replay::{Scored, Way};
 
 /// Edges at which calibration and concordance are shown: 30 s, 2, 5, 15 min.
 const SHOWN: usize = 4;
 
 /// Prints one line for each estimator, compared with the first.
-pub(crate) fn print(split: Split, questions: &[Question], scored: &[Scored], out: &mut impl Write) -> io::Result<()> {
-    let name = match split {
-        Split::Later => "later",
-        Split::New => "new",
-    };
-    writeln!(out, "\nsplit {name}: {} questions", questions.len())?;
+pub(crate) fn print(way: Way, questions: &[Question], scored: &[Scored], out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "\nsplit {}: {} questions", way.name(), questions.len())?;
     writeln!(
         out,
         "{:<22} {:>9} {:>20} {:>7} {:>28} {:>28}",
-        "estimator", "log loss", "less than pooled", "skill", "calibration 30s 2m 5m 15m", "concordance 30s 2m 5m 15m"
+        "estimator",
+        "log loss",
+        "less than the first",
+        "skill",
+        "calibration 30s 2m 5m 15m",
+        "concordance 30s 2m 5m 15m"
     )?;
     for one in scored {
         let (gain, error) = gain(questions, &scored[0], one);

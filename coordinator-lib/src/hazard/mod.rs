@@ -7,7 +7,7 @@
 //! sessions, as they happen --> Estimator --predict--> Prediction --hazard--> costs
 //!                              (Frailty, KaplanMeiers, Weibulls)  \--quantise--> QuantisedSurvival (in a digest)
 //!                                                                                    \--> DigestCurve --> costs
-//! HazardLog, KaplanMeier: the reference's, of which KaplanMeiers is made          scores: how good were they?
+//! HazardLog, KaplanMeier: the reference's, of which KaplanMeiers is made          record, scores: how good were they?
 //! ```
 //!
 //! Everything that weighs a departure does so through [`Survival`], and cannot tell an estimate made here from one that
@@ -21,6 +21,7 @@ mod kaplan_meier;
 mod kaplan_meiers;
 mod log;
 mod pieces;
+pub mod record;
 pub mod scores;
 mod segment;
 mod session;

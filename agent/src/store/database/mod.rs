@@ -8,9 +8,13 @@
 //! should wait for one while it holds a token back.
 
 mod election;
+mod forecasts;
+mod imports;
 mod links;
 mod requests;
 mod schema;
+#[cfg(test)]
+mod session_tests;
 mod sessions;
 #[cfg(test)]
 mod tests;
@@ -25,9 +29,13 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use tokio::sync::{mpsc, oneshot};
 
+pub use forecasts::{ForecastRecord, MAX_FORECASTS};
+pub use imports::{ImportRefused, ImportedSession};
 pub use links::{LinkRecord, RateRecord};
 pub use requests::MAX_REQUESTS;
-pub use sessions::{Boot, MAX_SESSIONS, SessionId, SessionRecord};
+pub use sessions::{
+    Boot, MAX_SESSIONS, OpenSession, SessionId, SessionMoment, SessionRecord, cause_names, named_cause,
+};
 
 /// Jobs that may wait for the thread; a job takes milliseconds, so that a full queue is a disk that hangs.
 const QUEUE: usize = 128;

@@ -10,7 +10,8 @@ use super::{StoreError, explain};
 const APPLICATION_ID: i64 = 0x6964_6c77;
 
 /// Each element brings the schema from its index to the next; none is ever changed once it was released.
-const MIGRATIONS: &[&str] = &["
+const MIGRATIONS: &[&str] = &[
+    "
     CREATE TABLE boots (
         id INTEGER PRIMARY KEY,            -- BootId: rises with every start
         started_s INTEGER NOT NULL,        -- seconds since 1970
@@ -58,7 +59,30 @@ const MIGRATIONS: &[&str] = &["
         story TEXT NOT NULL                -- JSON of ExplainReply: no prompt, no answer
     ) STRICT;
     CREATE INDEX requests_by_age ON requests (accepted_s);
-"];
+",
+    "
+    ALTER TABLE sessions ADD COLUMN week_s INTEGER;  -- seconds since Monday, 00:00, local time, when it began
+    ALTER TABLE sessions ADD COLUMN on_ac INTEGER;   -- 1 on mains, 0 on battery, when it began; null: unknown
+    CREATE TABLE forecasts (                         -- of sessions' ends; their outcomes are those of the sessions
+        id INTEGER PRIMARY KEY,
+        session INTEGER NOT NULL,
+        age_ms INTEGER NOT NULL,                     -- of the session when it was made
+        leaves_60s REAL NOT NULL,                    -- probability of its end within so long
+        leaves_300s REAL NOT NULL,
+        leaves_1800s REAL NOT NULL
+    ) STRICT;
+",
+];
+
+/// The schema as it was at an earlier version.
+#[cfg(test)]
+pub(super) fn create_version(connection: &Connection, version: usize) {
+    for step in MIGRATIONS.iter().take(version) {
+        connection.execute_batch(step).unwrap();
+    }
+    connection.pragma_update(None, "application_id", APPLICATION_ID).unwrap();
+    connection.pragma_update(None, "user_version", version.cast_signed() as i64).unwrap();
+}
 
 /// Brings the schema up to date, or says why not. Each step happens whole or not at all.
 pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {

@@ -24,8 +24,26 @@ pub struct Boot {
     pub interrupted: Vec<SessionRecord>,
 }
 
+/// A session that has just begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenSession {
+    /// Its name in the database.
+    pub id: SessionId,
+    /// Seconds since Monday, 00:00, by the local time then; none where that is not known.
+    pub week_s: Option<u32>,
+}
+
+/// What is known of the machine when a session begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SessionMoment {
+    /// Seconds since 1970 by the machine's clock.
+    pub wall_s: u64,
+    /// Whether it runs on mains; none if unknown.
+    pub on_ac: Option<bool>,
+}
+
 /// A session as it is on record.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct SessionRecord {
     /// Seconds since 1970 when it began, for people only: clocks jump.
     pub started_s: u64,
@@ -33,11 +51,20 @@ pub struct SessionRecord {
     pub ended_s: Option<u64>,
     /// How long it lasted, by the monotonic clock, in seconds.
     pub length_s: f64,
-    /// Why it ended; none while it lasts.
+    /// Why it ended; none while it lasts, and where its end was not seen.
     pub cause: Option<DepartureCause>,
+    /// Seconds since Monday, 00:00, by the local time when it began; none if unknown.
+    pub week_s: Option<u32>,
+    /// Whether the machine ran on mains when it began; none if unknown.
+    pub on_ac: Option<bool>,
 }
 
 impl SessionRecord {
+    /// Whether it still lasts, as far as is on record.
+    pub fn is_live(&self) -> bool {
+        self.ended_s.is_none()
+    }
+
     /// Whether its end was seen. The live one's length is only a lower bound (right-censored).
     pub fn is_observed(&self) -> bool {
         self.cause.is_some()
@@ -51,16 +78,23 @@ impl Store {
         self.call(move |connection| begin_boot(connection, now_s, machine_boot.as_deref())).await
     }
 
-    /// Records that a session has begun.
-    pub async fn begin_session(&self, boot: BootId, now_s: u64) -> Result<SessionId, StoreError> {
+    /// Records that a session has begun. One that is open still, because its end could not be written, ends at its last
+    /// beat, nobody knows why.
+    pub async fn begin_session(&self, boot: BootId, moment: SessionMoment) -> Result<OpenSession, StoreError> {
         self.call(move |connection| {
-            connection.execute(
-                "INSERT INTO sessions (boot, started_s, length_ms) VALUES (?1, ?2, 0)",
-                params![boot.0.cast_signed(), now_s.cast_signed()],
-            )?;
-            let id = connection.last_insert_rowid();
-            connection.execute("DELETE FROM sessions WHERE id <= ?1", [id - i64::from(MAX_SESSIONS)])?;
-            Ok(SessionId(id))
+            let change = connection.transaction()?;
+            close_open(&change, DepartureCause::Unknown)?;
+            let sql = format!(
+                "INSERT INTO sessions (boot, started_s, length_ms, on_ac, week_s) VALUES (?1, ?2, 0, ?3, {})
+                 RETURNING id, week_s",
+                week_of("?2"),
+            );
+            let row = params![boot.0.cast_signed(), moment.wall_s.cast_signed(), moment.on_ac];
+            let open = change
+                .query_row(&sql, row, |row| Ok(OpenSession { id: SessionId(row.get(0)?), week_s: row.get(1)? }))?;
+            forget_old(&change)?;
+            change.commit()?;
+            Ok(open)
         })
         .await
     }
@@ -94,11 +128,38 @@ impl Store {
     /// All sessions on record, the oldest first; the live one, if any, is the last.
     pub async fn sessions(&self) -> Result<Vec<SessionRecord>, StoreError> {
         self.call(|connection| {
-            let sql = "SELECT started_s, ended_s, length_ms, cause FROM sessions ORDER BY id";
-            connection.prepare(sql)?.query_map([], session_of)?.collect()
+            let sql = format!("SELECT {COLUMNS} FROM sessions ORDER BY ended_s IS NULL, started_s, id");
+            connection.prepare(&sql)?.query_map([], session_of)?.collect()
         })
         .await
     }
+}
+
+/// What [`session_of`] reads.
+const COLUMNS: &str = "started_s, ended_s, length_ms, cause, week_s, on_ac";
+
+/// SQL for seconds since Monday, 00:00, by the local time, at the instant that `instant` holds; 1970 began on a Thursday.
+pub(super) fn week_of(instant: &str) -> String {
+    format!("(strftime('%s', {instant}, 'unixepoch', 'localtime') + 259200) % 604800")
+}
+
+/// Ends the session that is open, if one is, at its last beat.
+fn close_open(change: &Connection, cause: DepartureCause) -> rusqlite::Result<Vec<SessionRecord>> {
+    let sql = format!(
+        "UPDATE sessions SET ended_s = started_s + length_ms / 1000, cause = ?1 WHERE ended_s IS NULL
+         RETURNING {COLUMNS}"
+    );
+    change.prepare(&sql)?.query_map([cause_name(cause)], session_of)?.collect()
+}
+
+/// Keeps the latest [`MAX_SESSIONS`], the live one among them, and forecasts of no others: their numbers may come again.
+fn forget_old(change: &Connection) -> rusqlite::Result<()> {
+    let old = "DELETE FROM sessions WHERE id IN
+               (SELECT id FROM sessions ORDER BY ended_s IS NULL DESC, started_s DESC, id DESC LIMIT -1 OFFSET ?1)";
+    if change.execute(old, [MAX_SESSIONS])? > 0 {
+        change.execute("DELETE FROM forecasts WHERE session NOT IN (SELECT id FROM sessions)", [])?;
+    }
+    Ok(())
 }
 
 fn begin_boot(connection: &mut Connection, now_s: u64, machine_boot: Option<&str>) -> rusqlite::Result<Boot> {
@@ -110,13 +171,7 @@ fn begin_boot(connection: &mut Connection, now_s: u64, machine_boot: Option<&str
     let id = last.as_ref().map_or(0, |(id, _)| id.saturating_add(1)).max(now_s.cast_signed());
     let same_machine_boot = machine_boot.is_some() && last.is_some_and(|(_, boot)| boot.as_deref() == machine_boot);
     let cause = if same_machine_boot { DepartureCause::Crash } else { DepartureCause::Unknown };
-    let interrupted = change
-        .prepare(
-            "UPDATE sessions SET ended_s = started_s + length_ms / 1000, cause = ?1 WHERE ended_s IS NULL
-             RETURNING started_s, ended_s, length_ms, cause",
-        )?
-        .query_map([cause_name(cause)], session_of)?
-        .collect::<rusqlite::Result<Vec<_>>>()?;
+    let interrupted = close_open(&change, cause)?;
     change.execute(
         "INSERT INTO boots (id, started_s, machine_boot) VALUES (?1, ?2, ?3)",
         params![id, now_s.cast_signed(), machine_boot],
@@ -134,6 +189,8 @@ fn session_of(row: &Row<'_>) -> rusqlite::Result<SessionRecord> {
         ended_s: row.get::<_, Option<i64>>(1)?.map(|s| s as u64),
         length_s: row.get::<_, i64>(2)? as f64 / 1000.0,
         cause: cause.map(|name| cause_of(&name)),
+        week_s: row.get(4)?,
+        on_ac: row.get(5)?,
     })
 }
 
@@ -153,10 +210,21 @@ const CAUSES: [(DepartureCause, &str); 8] = [
     (DepartureCause::Unknown, "unknown"),
 ];
 
-fn cause_name(cause: DepartureCause) -> &'static str {
+/// What a cause is called in the database and in tables to import.
+pub(super) fn cause_name(cause: DepartureCause) -> &'static str {
     CAUSES.iter().find(|(known, _)| *known == cause).map_or("unknown", |(_, name)| name)
 }
 
 fn cause_of(name: &str) -> DepartureCause {
-    CAUSES.iter().find(|(_, known)| *known == name).map_or(DepartureCause::Unknown, |(cause, _)| *cause)
+    named_cause(name).unwrap_or(DepartureCause::Unknown)
+}
+
+/// The cause of this name, such as `owner_returned`; none where there is none.
+pub fn named_cause(name: &str) -> Option<DepartureCause> {
+    CAUSES.iter().find(|(_, known)| *known == name).map(|(cause, _)| *cause)
+}
+
+/// The names of all causes.
+pub fn cause_names() -> impl Iterator<Item = &'static str> {
+    CAUSES.iter().map(|(_, name)| *name)
 }

@@ -65,12 +65,14 @@ async fn an_interrupted_session_ends_at_its_last_sign_of_life() {
         let (_dir, path, store) = database();
         let boot = store.begin_boot(1000, Some("boot-a".into())).await.unwrap();
         assert!(boot.interrupted.is_empty());
-        let session = store.begin_session(boot.id, 2000).await.unwrap();
+        let session = store.begin_session(boot.id, SessionMoment { wall_s: 2000, on_ac: None }).await.unwrap();
+        let (week_s, session) = (session.week_s, session.id);
         store.beat_session(session, 45_000).await.unwrap();
         drop(store);
         let store = Store::open(&path).unwrap();
         let boot = store.begin_boot(9000, Some(next_machine_boot.into())).await.unwrap();
-        let record = SessionRecord { started_s: 2000, ended_s: Some(2045), length_s: 45.0, cause: Some(expected) };
+        let (ended_s, cause) = (Some(2045), Some(expected));
+        let record = SessionRecord { started_s: 2000, ended_s, length_s: 45.0, cause, week_s, on_ac: None };
         assert_eq!(boot.interrupted, std::slice::from_ref(&record));
         assert_eq!(store.sessions().await.unwrap(), [record]);
         store.end_session(session, 9999, 1, DepartureCause::Sleep).await.unwrap();
@@ -85,7 +87,7 @@ async fn every_cause_reads_back_as_itself() {
     let boot = store.begin_boot(1, None).await.unwrap().id;
     let causes = [OwnerReturned, Sleep, Shutdown, Battery, Rule, Network, Crash, Unknown];
     for cause in causes {
-        let session = store.begin_session(boot, 1).await.unwrap();
+        let session = store.begin_session(boot, SessionMoment::default()).await.unwrap().id;
         store.end_session(session, 2, 1000, cause).await.unwrap();
     }
     let read: Vec<_> = store.sessions().await.unwrap().into_iter().filter_map(|session| session.cause).collect();

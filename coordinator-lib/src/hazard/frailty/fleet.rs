@@ -181,6 +181,16 @@ impl FleetHazard {
         }
     }
 
+    /// Counts for the hazard of an age bin what nobody saw: so many departures in so many seconds.
+    pub(super) fn believe_age(&mut self, bin: usize, departures: f64, exposure_s: f64) {
+        self.ages[bin].counts.add(Counts { departures, expected: exposure_s });
+    }
+
+    /// The same for an hour of the day: so many departures where so many would be expected.
+    pub(super) fn believe_hour(&mut self, hour: usize, departures: f64, expected: f64) {
+        self.hours[hour].counts.add(Counts { departures, expected });
+    }
+
     /// Adds what another fleet counted, such as that of another machine, whatever its clock.
     pub fn add(&mut self, other: &Self, parameters: &FrailtyParameters) {
         let mut other = other.clone();

@@ -20,6 +20,7 @@ mod model;
 mod outlook;
 mod parameters;
 mod peer;
+mod population;
 mod site;
 mod tally;
 #[cfg(test)]

@@ -5,10 +5,16 @@
 //! probabilities are right on average (calibration) and whether those who leave were ranked first (concordance).
 //!
 //! Ask at instants that are uniform in the time that peers were there: one instant a session would count the minutes
-//! of short sessions for more than they are.
+//! of short sessions for more than they are. A [`Trial`] does so on a recorded history.
 
 mod binary;
 mod forecast;
+mod held_out;
+mod reliability;
+mod trial;
 
 pub use binary::{Binary, brier, brier_skill, calibration_error, concordance};
 pub use forecast::{EDGES_S, Forecast, Outcome, log_loss};
+pub use held_out::{HeldOut, NoTrial, Part, held_out};
+pub use reliability::{GROUP_ENDS, ReliabilityGroup, reliability};
+pub use trial::{Question, Split, Trial};
