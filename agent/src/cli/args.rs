@@ -30,6 +30,8 @@ pub(super) enum Command {
     Run(RunArgs),
     /// Show this peer, the others and what each is doing
     Status(JsonArgs),
+    /// Show how this machine tells whether somebody uses it, what it cannot see, and what to do about that
+    Doctor(JsonArgs),
     /// Show where a request ran and why, with the numbers that decided
     Explain(ExplainArgs),
     /// Have a running request go on at another peer, or be prepared there

@@ -7,7 +7,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
 use super::Catalogue;
-use crate::api::wire::{InviteReply, InviteRequest, ModelsReply, MoveReply, MoveRequest, StatusReply, StopReply};
+use crate::api::wire::{DoctorReply, InviteReply, InviteRequest, ModelsReply, MoveReply, MoveRequest, StatusReply, StopReply};
 use crate::origin::{MoveRefused, Records};
 
 /// Questions that may wait. They come from this machine's own command line: a person, or a script of theirs.
@@ -21,6 +21,8 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 pub enum Ask {
     /// What `idlewild status` shows.
     Status(oneshot::Sender<StatusReply>),
+    /// How the owner is looked for, and what is seen: what `idlewild doctor` shows.
+    Doctor(oneshot::Sender<DoctorReply>),
     /// The models of the swarm, and who could run them.
     Models(oneshot::Sender<ModelsReply>),
     /// The models on disk have changed: read them anew, then answer as for `Models`.

@@ -25,8 +25,9 @@ use super::planner::Planner;
 use super::presence::Note;
 use super::survival::OwnSurvival;
 use crate::api::wire::ModelsReply;
+use crate::config::OwnerSettings;
 use crate::origin::{Departed, OriginNews, PlacementAsk, Records};
-use crate::owner::{OwnerReport, OwnerSource, SessionLog, SessionTracker};
+use crate::owner::{OwnerReport, OwnerSight, OwnerSource, SessionLog, SessionTracker};
 use crate::store::{IdentitySeed, Store, StoredMembership};
 use crate::worker::{Gate, Worker};
 
@@ -65,6 +66,10 @@ pub(super) struct Driver {
     pub(super) links: Links,
     pub(super) names: Names,
     pub(super) tracker: SessionTracker,
+    /// How the owner is looked for.
+    pub(super) owner: OwnerSettings,
+    /// What the detector's layers see.
+    pub(super) sight: watch::Receiver<OwnerSight>,
     pub(super) estimates: watch::Receiver<OwnSurvival>,
 
     pub(super) gate: watch::Sender<Gate>,

@@ -226,7 +226,7 @@ fn start_engine(launch: &Launch) -> Result<(Engine, mpsc::Receiver<EngineNotice>
 fn prior(launch: &Launch) -> Prior {
     match launch.config.owner.source {
         OwnerChoice::AlwaysIdle => Prior::Unused,
-        OwnerChoice::Unattended | OwnerChoice::Scripted => Prior::Used,
+        OwnerChoice::Detected | OwnerChoice::Scripted => Prior::Used,
     }
 }
 
@@ -283,6 +283,7 @@ pub(super) async fn assemble(
     let (probes, probed) = mpsc::channel(PROBES);
     let (rereads, reread) = mpsc::channel(REREADS);
     let DeskBack { asks, catalogue, ready } = served.desk;
+    let sight = owner.sight();
     let inbox = Inbox {
         swarm: events,
         placements,
@@ -316,6 +317,8 @@ pub(super) async fn assemble(
         links,
         names: Names::new(me),
         tracker: SessionTracker::default(),
+        owner: launch.config.owner.clone(),
+        sight,
         estimates,
         gate,
         notes,

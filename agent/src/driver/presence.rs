@@ -8,6 +8,7 @@ use tracing::{info, warn};
 
 use super::Driver;
 use super::survival::{OwnSurvival, Prior};
+use crate::api::wire::DoctorReply;
 use crate::owner::{OwnerReport, SessionChange, SessionInput, SessionLog};
 use crate::store::{Store, StoreError};
 use crate::worker::Gate;
@@ -78,6 +79,11 @@ impl Driver {
         }
         self.speak();
         self.note(Note::Change(change));
+    }
+
+    /// How the owner is looked for, and what is seen.
+    pub(super) fn doctor(&self) -> DoctorReply {
+        DoctorReply::new(&self.owner, &self.sight.borrow())
     }
 
     pub(super) fn note(&mut self, note: Note) {
