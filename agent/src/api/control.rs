@@ -9,8 +9,8 @@ use axum::extract::{Path, State};
 use idlewild_protocol::RequestId;
 
 use super::wire::{
-    DoctorReply, ExplainReply, InviteReply, InviteRequest, ModelsReply, MoveReply, MoveRequest, RequestsReply, StatusReply,
-    StopReply, code,
+    DoctorReply, ExplainReply, InviteReply, InviteRequest, ModelsReply, MoveReply, MoveRequest, RequestsReply,
+    StatusReply, StopReply, code,
 };
 use super::{Api, ApiError, body};
 use crate::driver::{Ask, InviteRefused, NoAnswer};

@@ -7,7 +7,9 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
 use super::Catalogue;
-use crate::api::wire::{DoctorReply, InviteReply, InviteRequest, ModelsReply, MoveReply, MoveRequest, StatusReply, StopReply};
+use crate::api::wire::{
+    DoctorReply, InviteReply, InviteRequest, ModelsReply, MoveReply, MoveRequest, StatusReply, StopReply,
+};
 use crate::origin::{MoveRefused, Records};
 
 /// Questions that may wait. They come from this machine's own command line: a person, or a script of theirs.

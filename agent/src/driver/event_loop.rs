@@ -66,10 +66,8 @@ pub(super) struct Driver {
     pub(super) links: Links,
     pub(super) names: Names,
     pub(super) tracker: SessionTracker,
-    /// How the owner is looked for.
-    pub(super) owner: OwnerSettings,
-    /// What the detector's layers see.
-    pub(super) sight: watch::Receiver<OwnerSight>,
+    /// How the owner is looked for, and what the detector's layers see.
+    pub(super) doctor: (OwnerSettings, watch::Receiver<OwnerSight>),
     pub(super) estimates: watch::Receiver<OwnSurvival>,
 
     pub(super) gate: watch::Sender<Gate>,

@@ -83,7 +83,7 @@ impl Driver {
 
     /// How the owner is looked for, and what is seen.
     pub(super) fn doctor(&self) -> DoctorReply {
-        DoctorReply::new(&self.owner, &self.sight.borrow())
+        DoctorReply::new(&self.doctor.0, &self.doctor.1.borrow())
     }
 
     pub(super) fn note(&mut self, note: Note) {

@@ -112,12 +112,12 @@ impl Fuser {
             let locked = sessions.iter().filter(|session| session.is_locked);
             self.locked = locked.map(|s| (s.id.clone(), self.locked.get(&s.id).copied().unwrap_or(now))).collect();
         }
-        let known = self.board.get(&layer);
-        let is_lost = matches!((known, &sighting), (Some(Sighting::Logins { .. }), Sighting::Absent { .. }));
-        let sighting = match sighting {
-            // It was there: whoever was logged in may still be.
-            Sighting::Absent { why } if is_lost => Sighting::Blind { why },
-            sighting => sighting,
+        let was_there = matches!(self.board.get(&layer), Some(Sighting::Logins { .. }));
+        let sighting = if was_there && let Sighting::Absent { why } = sighting {
+            // Whoever was logged in may still be.
+            Sighting::Blind { why }
+        } else {
+            sighting
         };
         self.board.insert(layer, sighting);
     }

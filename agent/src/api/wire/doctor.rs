@@ -211,9 +211,9 @@ mod tests {
         assert!(reply.advice[0].contains("import-environment") && reply.advice[1].contains("--always-idle"));
         let seen = DoctorReply::new(
             &settings(OwnerChoice::Detected),
-            &sight(vec![(LayerKind::X11, Sighting::Quiet { since: Duration::from_secs(60) })]),
+            &sight(vec![(LayerKind::X11, Sighting::Quiet { since: Duration::from_secs(59) })]),
         );
-        assert_eq!(seen.layers[0].says, "last input 40 s ago; the next is told at once");
+        assert_eq!(seen.layers[0].says, "last input 41 s ago; the next is told at once");
         assert!(!seen.advice.iter().any(|line| line.contains("import-environment")));
     }
 

@@ -219,9 +219,9 @@ fn a_report_has_every_reason_that_holds() {
 }
 
 fn any_sighting() -> impl Strategy<Value = (LayerKind, Sighting)> {
-    let session =
+    let parts =
         (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), proptest::option::of(0_u64..2000), 0..3_u8);
-    let session = session.prop_map(|(is_ours, is_in_front, is_locked, graphical, idle, id)| SeenSession {
+    let session = parts.prop_map(|(is_ours, is_in_front, is_locked, graphical, idle, id)| SeenSession {
         is_ours,
         is_in_front,
         is_locked,
@@ -281,7 +281,8 @@ proptest! {
             let is_waking = input == FuseInput::Woke;
             fuser.handle(now, input);
             let report = fuser.report(now);
-            prop_assert!(!is_waking || !matches!(report.state, OwnerState::Away { .. }));
+            let is_away = matches!(report.state, OwnerState::Away { .. });
+            prop_assert!(!is_waking || !is_away);
             assert_sound(&fuser, now, &report);
             // Between two inputs a report changes at the announced instants only.
             let due = fuser.poll_timeout(now).map_or(now + s(1000), |due| due.min(now + s(1000)));

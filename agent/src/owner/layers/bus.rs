@@ -1,6 +1,5 @@
 //! D-Bus, as the layers use it: connected within a deadline, and errors sorted into absent and blind.
 
-use std::io;
 use std::num::NonZeroUsize;
 
 use futures::stream::{Stream, StreamExt, select};
@@ -10,7 +9,7 @@ use zbus::connection::Builder;
 use zbus::message::Type as MessageType;
 use zbus::{Connection, DBusError, DynamicType, MatchRule, Message, MessageStream, Type};
 
-use super::keep::{ANSWER, Trouble, answer};
+use super::keep::{ANSWER, Trouble, answer, is_nobody_there};
 
 /// Signals that may wait on one stream; more are as good as one, since every signal means "read it all again".
 const QUEUED: NonZeroUsize = NonZeroUsize::new(16).unwrap();
@@ -54,11 +53,8 @@ impl Object<'_> {
     }
 }
 
-const BUS: Object<'static> = Object {
-    name: "org.freedesktop.DBus",
-    path: "/org/freedesktop/DBus",
-    interface: "org.freedesktop.DBus",
-};
+const BUS: Object<'static> =
+    Object { name: "org.freedesktop.DBus", path: "/org/freedesktop/DBus", interface: "org.freedesktop.DBus" };
 
 /// Whether somebody owns the name. Asked first, since a call would start a program that is not there.
 pub(super) async fn is_there(bus: &Connection, name: &str) -> Result<bool, Trouble> {
@@ -98,12 +94,10 @@ pub(super) fn closed(what: &str) -> Trouble {
 
 /// Sorts an error: whatever speaks of something that is not there is no blindness.
 fn trouble(what: &str, error: &zbus::Error) -> Trouble {
-    let is_absent = match error {
-        zbus::Error::InputOutput(error) => {
-            matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
-        }
-        zbus::Error::Address(_) => true,
-        other => is_nobody(other),
+    let is_absent = if let zbus::Error::InputOutput(error) = error {
+        is_nobody_there(error)
+    } else {
+        matches!(error, zbus::Error::Address(_)) || is_nobody(error)
     };
     let why = format!("{what}: {error}");
     if is_absent { Trouble::Absent(why) } else { Trouble::Blind(why) }
@@ -111,10 +105,12 @@ fn trouble(what: &str, error: &zbus::Error) -> Trouble {
 
 /// Whether the bus says that nobody owns the name, and nobody can be started to.
 fn is_nobody(error: &zbus::Error) -> bool {
-    let name = match error {
-        zbus::Error::FDO(error) => error.name().to_string(),
-        zbus::Error::MethodError(name, ..) => name.to_string(),
-        _ => return false,
+    let name = if let zbus::Error::FDO(error) = error {
+        error.name().to_string()
+    } else if let zbus::Error::MethodError(name, ..) = error {
+        name.to_string()
+    } else {
+        return false;
     };
     ["ServiceUnknown", "NameHasNoOwner"].iter().any(|end| name.ends_with(end)) || name.contains(".Spawn.")
 }

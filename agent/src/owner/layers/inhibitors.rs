@@ -33,7 +33,7 @@ const IDLE: u32 = 8;
 const NAMED: usize = 8;
 
 /// Between two looks without a signal.
-const LOOK_EVERY: Duration = Duration::from_secs(60);
+const LOOK_EVERY: Duration = Duration::from_mins(1);
 
 pub(super) async fn watch(out: Outlet) -> Trouble {
     match follow(&out).await {

@@ -17,7 +17,7 @@ pub(super) const ALIVE_EVERY: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The longest.
-const PAUSE_MAX: Duration = Duration::from_secs(60);
+const PAUSE_MAX: Duration = Duration::from_mins(1);
 
 /// How long the screens wait for logind's first word, which says where to look.
 const LOGINS_WITHIN: Duration = Duration::from_secs(3);
@@ -109,6 +109,11 @@ where
         tokio::time::sleep(if out.kind == LayerKind::Logind { pause } else { PAUSE }).await;
         pause = (pause * 2).min(PAUSE_MAX);
     }
+}
+
+/// Whether a socket is not there, or nobody listens at it.
+pub(super) fn is_nobody_there(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::ConnectionRefused)
 }
 
 /// Waits for an answer, but not longer than a living thing takes.

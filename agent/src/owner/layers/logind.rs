@@ -77,8 +77,7 @@ async fn read(bus: &Connection) -> Result<(Vec<SeenSession>, Vec<String>), Troub
     let mut sessions = Vec::new();
     for (id, uid, user, _, path) in listed {
         let properties = Object { name: NAME, path: path.as_str(), interface: "org.freedesktop.DBus.Properties" };
-        let read: Result<Properties, Trouble> =
-            properties.call(bus, "GetAll", &"org.freedesktop.login1.Session").await;
+        let read: Result<Properties, Trouble> = properties.call(bus, "GetAll", &"org.freedesktop.login1.Session").await;
         match read {
             Ok(properties) => sessions.extend(session(id, (uid, user), &properties)),
             // It has ended since it was listed; a logind that hangs does not answer to the list either.

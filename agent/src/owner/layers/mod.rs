@@ -47,10 +47,7 @@ use super::sighting::{LayerKind, Sighting};
 /// Starts every layer of this system; they end when the set is dropped. `delay` is how long without input makes an
 /// owner away.
 #[cfg(target_os = "linux")]
-pub(super) fn start(
-    delay: Duration,
-    sightings: &mpsc::Sender<(LayerKind, Sighting)>,
-) -> (Vec<LayerKind>, JoinSet<()>) {
+pub(super) fn start(delay: Duration, sightings: &mpsc::Sender<(LayerKind, Sighting)>) -> (Vec<LayerKind>, JoinSet<()>) {
     use keep::{Logins, Outlet, keep};
 
     // One alarm is enough: what it needs beyond the shorter of the two delays the fuser counts for itself, since a layer

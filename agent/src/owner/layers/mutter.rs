@@ -89,11 +89,7 @@ async fn look(bus: &Connection, out: &Outlet) -> Result<bool, Trouble> {
     let idle_ms: u64 = MONITOR.call(bus, "GetIdletime", &()).await?;
     let idle = Duration::from_millis(idle_ms);
     let is_quiet = idle >= out.alarm;
-    out.say(if is_quiet {
-        Sighting::Quiet { since: since_boot().saturating_sub(idle) }
-    } else {
-        Sighting::Active
-    })
-    .await;
+    out.say(if is_quiet { Sighting::Quiet { since: since_boot().saturating_sub(idle) } } else { Sighting::Active })
+        .await;
     Ok(is_quiet)
 }

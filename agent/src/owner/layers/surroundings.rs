@@ -43,8 +43,8 @@ impl Screens {
     /// Looks for them.
     pub(super) async fn look(sessions: &[SeenSession]) -> Self {
         let own = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let runtime = own("XDG_RUNTIME_DIR")
-            .unwrap_or_else(|| format!("/run/user/{}", rustix::process::geteuid().as_raw()));
+        let runtime =
+            own("XDG_RUNTIME_DIR").unwrap_or_else(|| format!("/run/user/{}", rustix::process::geteuid().as_raw()));
         let is_told = own("WAYLAND_DISPLAY").is_some() || own("DISPLAY").is_some();
         let managed = if is_told { BTreeMap::new() } else { manager_environment().await.unwrap_or_default() };
         let value = |name: &str| own(name).or_else(|| managed.get(name).cloned());

@@ -36,7 +36,8 @@ mod tests {
 
     #[test]
     fn logins_are_found_among_other_records_and_a_torn_end_is_no_login() {
-        let mut file = [record(2, "~"), record(7, "tty1"), record(8, "pts/3"), record(7, "pts/0"), record(7, "")].concat();
+        let mut file =
+            [record(2, "~"), record(7, "tty1"), record(8, "pts/3"), record(7, "pts/0"), record(7, "")].concat();
         file.extend(&record(7, "pts/9")[..100]);
         assert_eq!(lines(&file), ["tty1", "pts/0"]);
         assert!(lines(&[]).is_empty());

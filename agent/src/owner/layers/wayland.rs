@@ -18,7 +18,7 @@ use wayland_client::{Connection, Dispatch, EventQueue, Proxy, QueueHandle};
 use wayland_protocols::ext::idle_notify::v1::client::ext_idle_notification_v1::{self, ExtIdleNotificationV1};
 use wayland_protocols::ext::idle_notify::v1::client::ext_idle_notifier_v1::{self, ExtIdleNotifierV1};
 
-use super::keep::{ALIVE_EVERY, Outlet, Trouble, answer};
+use super::keep::{ALIVE_EVERY, Outlet, Trouble, answer, is_nobody_there};
 use super::surroundings::Screens;
 use crate::owner::sighting::Sighting;
 use crate::owner::times::since_boot;
@@ -35,11 +35,9 @@ async fn follow(mut out: Outlet) -> Result<Infallible, Trouble> {
     let screens = Screens::look(logins.sessions()).await;
     let socket = screens.wayland.filter(|_| screens.is_wayland);
     let socket = socket.ok_or_else(|| Trouble::Absent("no Wayland session is known (WAYLAND_DISPLAY)".to_owned()))?;
-    let stream = UnixStream::connect(&socket).await.map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-            Trouble::Absent(format!("no compositor listens at {}", socket.display()))
-        }
-        _ => broken(&error),
+    let stream = UnixStream::connect(&socket).await.map_err(|error| {
+        let absent = || Trouble::Absent(format!("no compositor listens at {}", socket.display()));
+        if is_nobody_there(&error) { absent() } else { broken(&error) }
     })?;
     let mut wire = Wire::over(stream.into_std().map_err(|error| broken(&error))?)?;
     let mut board = Board { alarm_ms: u32::try_from(out.alarm.as_millis()).unwrap_or(u32::MAX), ..Board::default() };
@@ -88,10 +86,12 @@ impl Wire {
         self.flush()?;
         self.readable.readable().await.map_err(|error| broken(&error))?;
         if let Some(guard) = self.connection.prepare_read() {
-            let read = || guard.read().map_err(|error| match error {
-                WaylandError::Io(error) => error,
-                WaylandError::Protocol(error) => io::Error::other(error),
-            });
+            let read = || {
+                guard.read().map_err(|error| match error {
+                    WaylandError::Io(error) => error,
+                    WaylandError::Protocol(error) => io::Error::other(error),
+                })
+            };
             match self.readable.try_io(Interest::READABLE, read) {
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -140,7 +140,7 @@ struct Board {
 
 #[derive(Debug)]
 struct Seat {
-    seat: WlSeat,
+    proxy: WlSeat,
     notification: Option<ExtIdleNotificationV1>,
     quiet_since: Option<Duration>,
 }
@@ -156,7 +156,7 @@ impl Board {
     fn arm(&mut self, queue: &QueueHandle<Self>) {
         let Some((_, notifier)) = &self.notifier else { return };
         for (name, seat) in self.seats.iter_mut().filter(|(_, seat)| seat.notification.is_none()) {
-            seat.notification = Some(notifier.get_idle_notification(self.alarm_ms, &seat.seat, queue, *name));
+            seat.notification = Some(notifier.get_idle_notification(self.alarm_ms, &seat.proxy, queue, *name));
         }
     }
 }
@@ -166,7 +166,7 @@ impl Dispatch<WlRegistry, ()> for Board {
         board: &mut Self,
         registry: &WlRegistry,
         event: wl_registry::Event,
-        _: &(),
+        (): &(),
         _: &Connection,
         queue: &QueueHandle<Self>,
     ) {
@@ -174,8 +174,8 @@ impl Dispatch<WlRegistry, ()> for Board {
             if *interface == ExtIdleNotifierV1::interface().name {
                 board.notifier = Some((*name, registry.bind(*name, 1, queue, ())));
             } else if *interface == WlSeat::interface().name {
-                let seat = registry.bind(*name, 1, queue, ());
-                board.seats.insert(*name, Seat { seat, notification: None, quiet_since: None });
+                let proxy = registry.bind(*name, 1, queue, ());
+                board.seats.insert(*name, Seat { proxy, notification: None, quiet_since: None });
             }
             board.arm(queue);
         } else if let wl_registry::Event::GlobalRemove { name } = event {
@@ -203,21 +203,14 @@ impl Dispatch<ExtIdleNotificationV1, u32> for Board {
 }
 
 impl Dispatch<WlCallback, ()> for Board {
-    fn event(
-        board: &mut Self,
-        _: &WlCallback,
-        _: wl_callback::Event,
-        _: &(),
-        _: &Connection,
-        _: &QueueHandle<Self>,
-    ) {
+    fn event(board: &mut Self, _: &WlCallback, _: wl_callback::Event, (): &(), _: &Connection, _: &QueueHandle<Self>) {
         board.round_trips = board.round_trips.wrapping_add(1);
     }
 }
 
 impl Dispatch<WlSeat, ()> for Board {
     /// Names and abilities of seats are nothing to us.
-    fn event(_: &mut Self, _: &WlSeat, _: wl_seat::Event, _: &(), _: &Connection, _: &QueueHandle<Self>) {}
+    fn event(_: &mut Self, _: &WlSeat, _: wl_seat::Event, (): &(), _: &Connection, _: &QueueHandle<Self>) {}
 }
 
 impl Dispatch<ExtIdleNotifierV1, ()> for Board {
@@ -226,7 +219,7 @@ impl Dispatch<ExtIdleNotifierV1, ()> for Board {
         _: &mut Self,
         _: &ExtIdleNotifierV1,
         _: ext_idle_notifier_v1::Event,
-        _: &(),
+        (): &(),
         _: &Connection,
         _: &QueueHandle<Self>,
     ) {

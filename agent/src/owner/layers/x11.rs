@@ -177,29 +177,4 @@ fn duration(value: Int64) -> Duration {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_a_display_of_this_machine_has_a_number() {
-        for (display, expected) in [
-            (":0", Some(0)),
-            (":12.1", Some(12)),
-            ("unix:3", Some(3)),
-            ("localhost:10.0", None),
-            ("desk:0", None),
-            ("", None),
-            (":x", None),
-        ] {
-            assert_eq!(local_number(display), expected, "{display:?}");
-        }
-    }
-
-    #[test]
-    fn counters_keep_their_value_in_two_halves() {
-        for ms in [0, 1, 999, 180_000, i64::from(u32::MAX) + 7] {
-            assert_eq!(duration(int64(ms)), Duration::from_millis(u64::try_from(ms).unwrap()));
-        }
-        assert_eq!(duration(int64(-5)), Duration::ZERO);
-    }
-}
+mod tests;

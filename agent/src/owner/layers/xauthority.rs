@@ -17,9 +17,8 @@ const WILD: u16 = 65535;
 /// The cookie of a display of this machine; none where there is none, and perhaps none is wanted.
 pub(super) async fn cookie(file: &Path, display: u16) -> Option<Vec<u8>> {
     // A FIFO or a device in its place is not opened, since that might wait.
-    let about = fs::metadata(file).await.ok().filter(|about| about.is_file() && about.len() <= MAX_BYTES)?;
-    drop(about);
-    find(&fs::read(file).await.ok()?, display)
+    let is_file = fs::metadata(file).await.is_ok_and(|about| about.is_file() && about.len() <= MAX_BYTES);
+    if is_file { find(&fs::read(file).await.ok()?, display) } else { None }
 }
 
 /// Where the file is if the environment does not say.

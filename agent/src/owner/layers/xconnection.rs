@@ -14,7 +14,7 @@ use x11rb::reexports::x11rb_protocol::protocol::xproto::QueryExtensionReply;
 use x11rb::reexports::x11rb_protocol::protocol::xproto::QueryExtensionRequest;
 use x11rb::reexports::x11rb_protocol::x11_utils::TryParse;
 
-use super::keep::{Trouble, answer};
+use super::keep::{Trouble, answer, is_nobody_there};
 use super::xauthority::COOKIE;
 
 /// The least packet, and what events and errors take.
@@ -56,11 +56,9 @@ impl XConnection {
     pub(super) async fn open(socket: &Path, cookie: Option<Vec<u8>>) -> Result<Self, Trouble> {
         let name = if cookie.is_some() { COOKIE.to_vec() } else { Vec::new() };
         let opened = async {
-            let mut stream = UnixStream::connect(socket).await.map_err(|error| match error.kind() {
-                std::io::ErrorKind::NotFound | std::io::ErrorKind::ConnectionRefused => {
-                    Trouble::Absent(format!("no X server listens at {}", socket.display()))
-                }
-                _ => broken(&error),
+            let mut stream = UnixStream::connect(socket).await.map_err(|error| {
+                let absent = || Trouble::Absent(format!("no X server listens at {}", socket.display()));
+                if is_nobody_there(&error) { absent() } else { broken(&error) }
             })?;
             let (mut connect, hello) = Connect::with_authorization(name, cookie.unwrap_or_default());
             stream.write_all(&hello).await.map_err(|error| broken(&error))?;
@@ -73,7 +71,8 @@ impl XConnection {
                     break;
                 }
             }
-            let setup = connect.into_setup().map_err(|error| Trouble::Blind(format!("the X server refuses us: {error}")))?;
+            let setup =
+                connect.into_setup().map_err(|error| Trouble::Blind(format!("the X server refuses us: {error}")))?;
             let (partial, events) = (Vec::new(), VecDeque::new());
             Ok(Self { stream, partial, sequence: 0, events, ids: setup.resource_id_base })
         };
@@ -110,9 +109,9 @@ impl XConnection {
                 let is_ours = packet.get(2..4) == Some(&self.sequence.to_ne_bytes());
                 match packet.first() {
                     Some(&ANSWER) if is_ours => {
-                        return R::try_parse(&packet)
-                            .map(|(reply, _)| reply)
-                            .map_err(|error| Trouble::Blind(format!("the X server's answer is not understood: {error}")));
+                        return R::try_parse(&packet).map(|(reply, _)| reply).map_err(|error| {
+                            Trouble::Blind(format!("the X server's answer is not understood: {error}"))
+                        });
                     }
                     Some(&ERROR) if is_ours => {
                         let code = packet.get(1).copied().unwrap_or_default();
