@@ -2,8 +2,8 @@
 # What the agent costs over the bare engine, and what it costs while nobody asks anything. Needs root (network namespaces)
 # and a machine with nothing else to do.
 #
-#   tests/bench.sh                      all of it, about a quarter of an hour
-#   tests/bench.sh decode idle ...      some parts: decode, first-token, idle, gossip, moves, evacuation
+#   tests/bench.sh                      all of it, about fifteen minutes
+#   tests/bench.sh decode idle ...      some parts: decode, first-token, idle, gossip, moves, evacuation, presence
 #
 # Figures are medians; where two things are compared they ran in turns, pair by pair.
 set -euo pipefail
@@ -19,6 +19,7 @@ unset RUSTFLAGS CARGO_BUILD_RUSTFLAGS CARGO_ENCODED_RUSTFLAGS
 CARGO_TARGET_DIR=$(target_dir)
 export CARGO_TARGET_DIR
 
+install_packages xvfb xdotool dbus mutter python3-dbusmock python3-gi
 cargo build --quiet --release --locked --workspace
 IDLEWILD_BIN=${IDLEWILD_BIN:-$(built_program)}
 IDLEWILD_TEST_MODEL=${IDLEWILD_TEST_MODEL:-$(fetch_model)}

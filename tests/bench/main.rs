@@ -9,6 +9,7 @@ mod evacuation;
 mod first_token;
 mod idle;
 mod moves;
+mod presence;
 mod sample;
 
 use std::io::Write;
@@ -18,13 +19,14 @@ use anyhow::{Result, bail};
 /// A part of the bench: its name, and what it measures.
 type Part = (&'static str, fn() -> Result<()>);
 
-const PARTS: [Part; 6] = [
+const PARTS: [Part; 7] = [
     ("decode", decode::run),
     ("first-token", first_token::run),
     ("idle", idle::run),
     ("gossip", idle::run_gossip),
     ("moves", moves::run),
     ("evacuation", evacuation::run),
+    ("presence", presence::run),
 ];
 
 fn main() -> Result<()> {

@@ -12,7 +12,7 @@ impl Sample {
     }
 
     /// The value below which this share lies (nearest rank); NaN where nothing was measured.
-    fn quantile(&self, share: f64) -> f64 {
+    pub(crate) fn quantile(&self, share: f64) -> f64 {
         let mut sorted = self.0.clone();
         sorted.sort_by(f64::total_cmp);
         let last = sorted.len().saturating_sub(1) as f64;

@@ -4,6 +4,7 @@
 //! Lab (one test's world: namespaces, files, logs; gone when the test ends, however it ends)
 //!  |-- Segment   an Ethernet: a bridge, or a user-space switch with delay, jitter, loss and rate (relay)
 //!  |-- Host      a network namespace: interfaces, addresses, filters, shaping, cut cables
+//!  |-- desktop   screens, buses and logins of a person who is not there
 //!  `-- Agent     a real `idlewild` process on a host: invited, joined, killed, frozen, resumed
 //!       `-- Client   what a program on that host would be: HTTP and streams, from inside the namespace
 //! ```
@@ -17,6 +18,7 @@
 
 pub mod agent;
 pub mod client;
+pub mod desktop;
 pub mod lab;
 pub mod relay;
 mod wait;

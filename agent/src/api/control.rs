@@ -9,8 +9,8 @@ use axum::extract::{Path, State};
 use idlewild_protocol::RequestId;
 
 use super::wire::{
-    ExplainReply, HazardReply, InviteReply, InviteRequest, ModelsReply, MoveReply, MoveRequest, RequestsReply,
-    StatusReply, StopReply, code,
+    DoctorReply, ExplainReply, HazardReply, InviteReply, InviteRequest, ModelsReply, MoveReply, MoveRequest,
+    RequestsReply, StatusReply, StopReply, code,
 };
 use super::{Api, ApiError, body};
 use crate::driver::{Ask, InviteRefused, NoAnswer};
@@ -59,6 +59,11 @@ impl From<MoveRefused> for ApiError {
 /// The view, the owner's state, the engine.
 pub(super) async fn status(State(api): State<Api>) -> Result<Json<StatusReply>, ApiError> {
     Ok(Json(api.desk.ask(Ask::Status).await?))
+}
+
+/// How the owner is looked for, and what is seen.
+pub(super) async fn doctor(State(api): State<Api>) -> Result<Json<DoctorReply>, ApiError> {
+    Ok(Json(api.desk.ask(Ask::Doctor).await?))
 }
 
 /// The models of the swarm.

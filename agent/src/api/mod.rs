@@ -63,6 +63,7 @@ pub fn router(api: Api) -> Router {
         .route("/v1/models", get(openai::list_models))
         .route("/v1/models/{*model}", get(openai::show_model))
         .route("/idlewild/v1/status", get(control::status))
+        .route("/idlewild/v1/doctor", get(control::doctor))
         .route("/idlewild/v1/explain/{request}", get(control::explain))
         .route("/idlewild/v1/hazard", get(control::hazard).post(control::reread_sessions))
         .route("/idlewild/v1/invite", post(control::invite))

@@ -3,6 +3,7 @@
 //! | route (all with `Authorization: Bearer <key>`) | asks with | answers with |
 //! |---|---|---|
 //! | `GET /idlewild/v1/status` | | [`StatusReply`] |
+//! | `GET /idlewild/v1/doctor` | | [`DoctorReply`] |
 //! | `GET /idlewild/v1/explain/{request}` | | [`ExplainReply`] |
 //! | `GET /idlewild/v1/requests` | | [`RequestsReply`] |
 //! | `POST /idlewild/v1/move` | [`MoveRequest`] | [`MoveReply`], once the first step is taken |
@@ -18,6 +19,7 @@
 //!
 //! Fields may be added; none is renamed or removed while the routes are version 1.
 
+mod doctor;
 mod hazard;
 mod moves;
 
@@ -27,6 +29,7 @@ use idlewild_protocol::{
 };
 use serde::{Deserialize, Serialize};
 
+pub use doctor::{DoctorReply, LayerReply, Sees};
 pub use hazard::{CalibrationReply, CurvePoint, HazardReply, LeavesReply, ReliabilityReply};
 pub use moves::{MeasuredMove, MoveRecord, MoveReply, MoveRequest, StandbyReply};
 

@@ -31,6 +31,8 @@ pub(super) enum Command {
     Run(RunArgs),
     /// Show this peer, the others and what each is doing
     Status(JsonArgs),
+    /// Show how this machine tells whether somebody uses it, what it cannot see, and what to do about that
+    Doctor(JsonArgs),
     /// Show where a request ran and why, with the numbers that decided
     Explain(ExplainArgs),
     /// Show how long this machine is expected to be left alone, and how good such forecasts were

@@ -206,6 +206,9 @@ fn arguments(args: &ClusterArgs, home: &Path, takes_work: bool, agents: &Agents)
     arguments.push(free_port()?.to_string().into());
     if takes_work {
         arguments.push("--always-idle".into());
+    } else {
+        // Nobody writes its script: it counts as in use.
+        arguments.extend(["--set", "owner.source=scripted"].map(OsString::from));
     }
     // Ports are new at each start, so that the addresses that were learnt when joining may be old.
     for agent in &agents.0 {

@@ -13,6 +13,7 @@ mod args;
 mod client;
 mod cluster;
 mod context;
+mod doctor;
 mod exit;
 mod explain;
 mod explain_moves;
@@ -97,6 +98,7 @@ async fn dispatch(command: Command, context: &Context, printer: &mut Printer) ->
         Command::Down => up::down(context, printer).await,
         Command::Run(args) => run::run(context, printer, args).await,
         Command::Status(args) => status::status(context, printer, args).await,
+        Command::Doctor(args) => doctor::doctor(context, printer, args).await,
         Command::Explain(args) => explain::explain(context, printer, args).await,
         Command::Hazard(args) => hazard::hazard(context, printer, args).await,
         Command::Move(args) => moving::move_request(context, printer, args).await,

@@ -261,7 +261,7 @@ mod tests {
         let (config, remarks) = resolve(&sources).unwrap();
         assert_eq!((config.api.port, config.swarm.port), (14353, 14354));
         assert!(config.api.address.is_loopback());
-        assert_eq!(config.owner.source, OwnerChoice::Unattended);
+        assert_eq!(config.owner.source, OwnerChoice::Detected);
         assert!(remarks.is_empty());
     }
 
@@ -344,6 +344,7 @@ mod tests {
             ("engine = { threads = 1,\n slots = 99 }\n", "2: engine.slots: ", "1 to 32"),
             ("[engine]\nkv_tokens = 100\n", "2: engine.kv_tokens: ", "at least engine.context_tokens (4096)"),
             ("[engine]\ncontext_tokens = 10000\n", "2: engine.context_tokens: ", "engine.kv_tokens (8192) must be"),
+            ("[owner]\nidle_delay_s = 0\n", "2: owner.idle_delay_s: ", "1 to 86400"),
             ("[engine]\nfake_decode_tps = nan\n", "2: engine.fake_decode_tps: ", "above 0"),
             ("[swarm]\nlisten = []\n", "2: swarm.listen: ", "at least one"),
             (

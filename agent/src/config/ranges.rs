@@ -28,6 +28,7 @@ pub(super) fn fault(config: &Config) -> Option<Fault> {
         .or_else(|| room(engine.kv_tokens, engine.context_tokens))
         .or_else(|| rate(&["engine.fake_prefill_tps"], engine.fake_prefill_tps))
         .or_else(|| rate(&["engine.fake_decode_tps"], engine.fake_decode_tps))
+        .or_else(|| within(&["owner.idle_delay_s"], config.owner.idle_delay_s, 1..=86_400))
         .or_else(|| within(&["owner.grace_ms"], config.owner.grace_ms, 0..=30_000))
         .or_else(|| listen(config))
         .or_else(|| peers(config))

@@ -167,10 +167,12 @@ settings! {
     }
     /// Whether the owner of this machine is there.
     owner: OwnerSettings, OwnerPart {
-        /// "unattended": nothing watches the keyboard yet, so the owner counts as present and this machine takes no
-        /// work. "always_idle": the owner counts as away at all times (servers, spare machines).
+        /// "detected": this machine takes work while nobody uses its screens and terminals, as far as `idlewild doctor`
+        /// shows that they can be seen. "always_idle": the owner counts as away at all times (servers, spare machines).
         /// "scripted": read from a file, for tests.
-        source: OwnerChoice = OwnerChoice::Unattended,
+        source: OwnerChoice = OwnerChoice::Detected,
+        /// Seconds without input after which a detected owner is away (1 to 86400). A locked screen needs 30 at most.
+        idle_delay_s: u32 = 180,
         /// The scripted source's file. Empty: "owner-control" in the state directory.
         script: String = String::new(),
         /// Milliseconds for which the engine's memory is kept once the machine is wanted back (0 to 30000), so that what
@@ -218,8 +220,8 @@ pub enum Backend {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OwnerChoice {
-    /// Nothing: the owner counts as present.
-    Unattended,
+    /// Screens, logins and terminals.
+    Detected,
     /// The owner is away, always.
     AlwaysIdle,
     /// A file.

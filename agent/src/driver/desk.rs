@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use super::Catalogue;
 use crate::api::wire::{
-    HazardReply, InviteReply, InviteRequest, ModelsReply, MoveReply, MoveRequest, StatusReply, StopReply,
+    DoctorReply, HazardReply, InviteReply, InviteRequest, ModelsReply, MoveReply, MoveRequest, StatusReply, StopReply,
 };
 use crate::origin::{MoveRefused, Records};
 use crate::store::StoreError;
@@ -24,6 +24,8 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 pub enum Ask {
     /// What `idlewild status` shows.
     Status(oneshot::Sender<StatusReply>),
+    /// How the owner is looked for, and what is seen: what `idlewild doctor` shows.
+    Doctor(oneshot::Sender<DoctorReply>),
     /// The models of the swarm, and who could run them.
     Models(oneshot::Sender<ModelsReply>),
     /// The models on disk have changed: read them anew, then answer as for `Models`.

@@ -25,8 +25,9 @@ use super::planner::Planner;
 use super::presence::Note;
 use super::survival::OwnSurvival;
 use crate::api::wire::ModelsReply;
+use crate::config::OwnerSettings;
 use crate::origin::{Departed, OriginNews, PlacementAsk, Records};
-use crate::owner::{OwnerReport, OwnerSource, SessionTracker};
+use crate::owner::{OwnerReport, OwnerSight, OwnerSource, SessionTracker};
 use crate::store::{IdentitySeed, Store, StoredMembership};
 use crate::worker::{Gate, Worker};
 
@@ -65,6 +66,8 @@ pub(super) struct Driver {
     pub(super) links: Links,
     pub(super) names: Names,
     pub(super) tracker: SessionTracker,
+    /// How the owner is looked for, and what the detector's layers see.
+    pub(super) doctor: (OwnerSettings, watch::Receiver<OwnerSight>),
     pub(super) estimates: watch::Receiver<OwnSurvival>,
 
     pub(super) gate: watch::Sender<Gate>,

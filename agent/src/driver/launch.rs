@@ -54,6 +54,9 @@ const REREADS: usize = 4;
 /// Probes that may have ended and wait: one runs at a time.
 const PROBES: usize = 4;
 
+/// Rates are measured anew after a load: what the first minute says is worth keeping.
+const FIRST_RATES: Duration = Duration::from_mins(1);
+
 /// Where the engine runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EnginePlace {
@@ -229,6 +232,10 @@ fn start_engine(launch: &Launch) -> Result<(Engine, mpsc::Receiver<EngineNotice>
     Ok((engine, notices, guess))
 }
 
+fn idle_stop(launch: &Launch) -> Duration {
+    Duration::from_secs(u64::from(launch.config.engine.idle_stop_s))
+}
+
 fn prior(launch: &Launch) -> Prior {
     Prior::of(launch.config.owner.source)
 }
@@ -274,18 +281,17 @@ pub(super) async fn assemble(
     let OnDisk { _lock: lock, seed, membership, role, store, boot, models, key: _ } = disk;
     let (engine, notices, guess) = start_engine(launch)?;
     let (gate, gate_seen) = watch::channel(Gate::UNKNOWN);
-    let idle_stop = Duration::from_secs(u64::from(launch.config.engine.idle_stop_s));
     let rates = store.rates().await?;
-    let worker = Worker::start(engine, models, (gate_seen, idle_stop), (guess, &rates), swarm.clone());
+    let worker = Worker::start(engine, models, (gate_seen, idle_stop(launch)), (guess, &rates), swarm.clone());
     let (departures, _) = broadcast::channel(DEPARTURES);
     let Joined { coordinating, planner, placements, news } = join_requests(me);
     let workers = Workers::new(worker.clone(), swarm.clone(), departures.clone());
     let shell = Shell::new((me, clock), coordinating, workers, served.records.clone(), served.catalogue, stop.clone());
     let origins = tokio::spawn(shell.dispatch(served.submissions));
     let (notes, estimates, writer) = start_writer(SessionLog::new(store.clone(), boot), store.clone(), prior(launch));
-    let (probes, probed) = mpsc::channel(PROBES);
-    let (rereads, reread) = mpsc::channel(REREADS);
+    let ((probes, probed), (rereads, reread)) = (mpsc::channel(PROBES), mpsc::channel(REREADS));
     let DeskBack { asks, catalogue, ready } = served.desk;
+    let doctor = (launch.config.owner.clone(), owner.sight());
     let inbox = Inbox {
         swarm: events,
         placements,
@@ -319,6 +325,7 @@ pub(super) async fn assemble(
         links,
         names: Names::new(me),
         tracker: SessionTracker::default(),
+        doctor,
         estimates,
         gate,
         notes,
@@ -332,8 +339,7 @@ pub(super) async fn assemble(
         grace_ms: launch.config.owner.grace_ms,
         warnings: BTreeMap::new(),
         next_housekeeping: Duration::ZERO,
-        // Rates are measured anew after a load: what the first minute says is worth keeping.
-        next_rates: Duration::from_mins(1),
+        next_rates: FIRST_RATES,
         swarm,
     };
     Ok((Assembled { driver, inbox, origins, writer, api: served.task }, lock))

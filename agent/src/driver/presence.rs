@@ -8,6 +8,7 @@ use tracing::{info, warn};
 
 use super::Driver;
 use super::survival::{Beginning, OwnSurvival, Prior};
+use crate::api::wire::DoctorReply;
 use crate::owner::{HORIZONS_S, OwnerReport, SessionChange, SessionInput, SessionLog, on_ac};
 use crate::store::{SessionMoment, Store, StoreError, unix_s};
 use crate::worker::Gate;
@@ -138,6 +139,11 @@ impl Driver {
         }
         self.speak();
         self.note(Note::Change(change, SessionMoment { wall_s: unix_s(), on_ac: on_ac() }));
+    }
+
+    /// How the owner is looked for, and what is seen.
+    pub(super) fn doctor(&self) -> DoctorReply {
+        DoctorReply::new(&self.doctor.0, &self.doctor.1.borrow())
     }
 
     pub(super) fn note(&mut self, note: Note) {

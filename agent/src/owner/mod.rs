@@ -1,25 +1,33 @@
 //! Whether the owner of this machine is there, and the sessions that follow from it.
 //!
 //! ```text
-//! OwnerSource --reports--> SessionTracker (pure) --changes--> driver (serve, stop) and SessionLog (store)
-//!                                                \--checkpoints--> calibration: forecasts, and what came of them
+//! layers --sightings--> Detected (Fuser, pure) --.
+//! Scripted, AlwaysIdle ---------- OwnerSource --reports--> SessionTracker (pure) --changes--> driver and SessionLog
+//!                                                                                \--checkpoints--> calibration
 //! ```
 //!
-//! Deliberately absent: the detector of real activity (screens, logind, terminals). Until it exists, a machine whose
-//! owner nobody can see counts as busy.
+//! Whatever cannot be seen counts as present.
 
 mod calibration;
+mod detected;
+mod fuse;
+mod layers;
 #[cfg(test)]
 mod life_tests;
 mod log;
 mod power;
 mod scripted;
 mod session;
+mod sighting;
 mod source;
+mod times;
 
 pub use calibration::{CHECKPOINTS, HORIZONS_S, outcomes};
+pub use detected::Detected;
+pub use fuse::{FuseInput, Fuser, LEAP, LOCK_DELAY};
 pub use log::SessionLog;
 pub use power::on_ac;
 pub use scripted::{ScriptError, Scripted};
 pub use session::{AWAKENING, BEAT, SLEPT, SessionChange, SessionInput, SessionTracker};
-pub use source::{AlwaysIdle, NextReport, OwnerReport, OwnerSource, OwnerState, Unattended, owner_source};
+pub use sighting::{LayerKind, OwnerSight, SeenSession, SeenTerminal, Shows, Sighting};
+pub use source::{AlwaysIdle, NextReport, OwnerReport, OwnerSource, OwnerState, owner_source};

@@ -5,7 +5,11 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::time::Duration;
 
+use tokio::sync::watch;
+
+use super::detected::Detected;
 use super::scripted::{ScriptError, Scripted};
+use super::sighting::OwnerSight;
 use crate::config::{OwnerChoice, OwnerSettings, Paths};
 
 /// Whether the owner is there.
@@ -27,7 +31,7 @@ pub enum OwnerState {
 pub struct OwnerReport {
     /// The state.
     pub state: OwnerState,
-    /// Where it comes from and what to do about it, for `idlewild status`.
+    /// Every reason for it, and what to do about it, for `idlewild status`.
     pub reason: String,
 }
 
@@ -38,12 +42,17 @@ pub type NextReport<'a> = Pin<Box<dyn Future<Output = OwnerReport> + Send + 'a>>
 pub trait OwnerSource: Send {
     /// The next report. Dropping the future loses none.
     fn next(&mut self) -> NextReport<'_>;
+
+    /// Follows what a detector's layers see; nothing where the source is none.
+    fn sight(&self) -> watch::Receiver<OwnerSight> {
+        watch::channel(OwnerSight::default()).1
+    }
 }
 
-/// The source that the settings name.
+/// The source that the settings name. Must be called inside tokio.
 pub fn owner_source(settings: &OwnerSettings, paths: &Paths) -> Result<Box<dyn OwnerSource>, ScriptError> {
     Ok(match settings.source {
-        OwnerChoice::Unattended => Box::new(Unattended::default()),
+        OwnerChoice::Detected => Box::new(Detected::start(Duration::from_secs(u64::from(settings.idle_delay_s)))),
         OwnerChoice::AlwaysIdle => Box::new(AlwaysIdle::default()),
         OwnerChoice::Scripted if settings.script.is_empty() => Box::new(Scripted::open(paths.owner_control_file())?),
         OwnerChoice::Scripted => Box::new(Scripted::open(PathBuf::from(&settings.script))?),
@@ -58,30 +67,12 @@ pub struct AlwaysIdle {
 
 impl OwnerSource for AlwaysIdle {
     fn next(&mut self) -> NextReport<'_> {
-        let reason = "set to always idle";
-        once(&mut self.has_said, OwnerState::Away { idle_for: Duration::ZERO }, reason)
+        if std::mem::replace(&mut self.has_said, true) {
+            return Box::pin(std::future::pending());
+        }
+        let state = OwnerState::Away { idle_for: Duration::ZERO };
+        Box::pin(std::future::ready(OwnerReport { state, reason: "set to always idle".to_owned() }))
     }
-}
-
-/// A machine whose owner nobody watches for yet: unknown, for ever.
-#[derive(Debug, Default)]
-pub struct Unattended {
-    has_said: bool,
-}
-
-impl OwnerSource for Unattended {
-    fn next(&mut self) -> NextReport<'_> {
-        let reason = "nothing can tell yet whether the owner is there, so this machine takes no work; \
-                      if nobody works at it, start with `idlewild up --always-idle`";
-        once(&mut self.has_said, OwnerState::Unknown, reason)
-    }
-}
-
-fn once(has_said: &mut bool, state: OwnerState, reason: &'static str) -> NextReport<'static> {
-    if std::mem::replace(has_said, true) {
-        return Box::pin(std::future::pending());
-    }
-    Box::pin(std::future::ready(OwnerReport { state, reason: reason.to_owned() }))
 }
 
 #[cfg(test)]
@@ -89,16 +80,11 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn constant_sources_say_their_word_once() {
+    async fn a_constant_source_says_its_word_once() {
         let mut idle = AlwaysIdle::default();
         assert!(matches!(idle.next().await.state, OwnerState::Away { .. }));
-        let mut unattended = Unattended::default();
-        let report = unattended.next().await;
-        assert_eq!(report.state, OwnerState::Unknown);
-        assert!(report.reason.contains("--always-idle"));
-        for source in [&mut idle as &mut dyn OwnerSource, &mut unattended] {
-            let again = tokio::time::timeout(Duration::from_millis(5), source.next()).await;
-            assert!(again.is_err(), "said the same twice");
-        }
+        let again = tokio::time::timeout(Duration::from_millis(5), idle.next()).await;
+        assert!(again.is_err(), "said the same twice");
+        assert!(idle.sight().borrow().layers.is_empty());
     }
 }

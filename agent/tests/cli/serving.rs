@@ -149,3 +149,14 @@ fn down_stops_the_agent_that_it_found_and_no_later_one() {
     assert_eq!(down.wait().unwrap().code(), Some(exit::FINE));
     second.until("there still", |_| true);
 }
+
+#[test]
+fn the_doctor_of_a_machine_that_is_always_idle_says_that_nothing_is_looked_at() {
+    let home = Home::new();
+    let _agent = home.up(&["--always-idle"]);
+    let ended = home.run(&["doctor"]);
+    ended.check(exit::FINE, &["hint: for a machine that somebody uses remove --always-idle"]);
+    assert!(ended.out.starts_with("source  always_idle, "), "{}", ended.out);
+    let told = home.run(&["doctor", "--json"]).json();
+    assert_eq!((&told["source"], &told["layers"]), (&"always_idle".into(), &serde_json::json!([])));
+}

@@ -51,7 +51,7 @@ pub(crate) struct Nature {
 pub(crate) const WORKER: Nature = Nature { owner: OwnerChoice::AlwaysIdle, decode_tps: 100.0, context_tokens: 2048 };
 
 /// Submits only: nobody can tell whether its owner is there.
-pub(crate) const ORIGIN: Nature = Nature { owner: OwnerChoice::Unattended, ..WORKER };
+pub(crate) const ORIGIN: Nature = Nature { owner: OwnerChoice::Scripted, ..WORKER };
 
 /// Does what its script says.
 pub(crate) const SCRIPTED: Nature = Nature { owner: OwnerChoice::Scripted, ..WORKER };

@@ -1,6 +1,7 @@
 //! How an agent is started: on which host, with which settings, from which home.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -11,6 +12,13 @@ use anyhow::{Context, Result};
 use super::Agent;
 use super::cluster::program;
 use crate::{Host, Lab};
+
+/// Variables that say where a desktop is.
+const DESKTOP: [&str; 6] =
+    ["DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR", "XDG_SESSION_TYPE", "DBUS_SESSION_BUS_ADDRESS"];
+
+/// The address of a bus that is not there.
+const NO_BUS: &str = "unix:path=/nonexistent/bus";
 
 /// Rates of the fake engine.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -51,6 +59,8 @@ pub struct Launch {
     home: PathBuf,
     settings: BTreeMap<String, String>,
     logs: PathBuf,
+    /// Other variables than settings: where its desktop is.
+    environment: BTreeMap<String, OsString>,
     /// Words put before the program, such as `taskset -c 0`.
     wrapper: Vec<String>,
 }
@@ -65,7 +75,10 @@ impl Launch {
     pub fn named(lab: &Lab, host: &Host, name: &str) -> Result<Self> {
         let home = lab.directory(&format!("home-{name}"))?;
         let logs = lab.files().join(format!("{name}.log"));
-        let launch = Self { host: host.clone(), home, settings: BTreeMap::new(), logs, wrapper: Vec::new() };
+        // An agent of a test sees no screen and no login of the machine that the test runs on.
+        let environment = BTreeMap::from([("DBUS_SYSTEM_BUS_ADDRESS".to_owned(), NO_BUS.into())]);
+        let settings = BTreeMap::new();
+        let launch = Self { host: host.clone(), home, settings, logs, environment, wrapper: Vec::new() };
         fs::write(&launch.logs, "").context("make the log")?;
         lab.logs().watch(&launch.logs);
         Ok(launch.set("owner.source", "always_idle").set("log.level", "info,idlewild=debug"))
@@ -87,10 +100,23 @@ impl Launch {
             .set("engine.fake_load_ms", fake.load_ms)
     }
 
-    /// Takes no work: its owner is there.
+    /// Takes no work: nobody says that its owner is away.
     #[must_use]
     pub fn busy(self) -> Self {
-        self.set("owner.source", "unattended")
+        self.scripted()
+    }
+
+    /// Looks for its owner, who is away after so many seconds.
+    #[must_use]
+    pub fn detecting(self, idle_delay_s: u32) -> Self {
+        self.set("owner.source", "detected").set("owner.idle_delay_s", idle_delay_s)
+    }
+
+    /// Sets a variable that is no setting, such as `DISPLAY`.
+    #[must_use]
+    pub fn variable(mut self, name: &str, value: impl Into<OsString>) -> Self {
+        self.environment.insert(name.to_owned(), value.into());
+        self
     }
 
     /// Follows what [`Launch::owner`] says, also while it runs.
@@ -159,6 +185,10 @@ impl Launch {
         for name in inherited.filter(|name| name.as_encoded_bytes().starts_with(b"IDLEWILD_")) {
             command.env_remove(name);
         }
+        for name in DESKTOP {
+            command.env_remove(name);
+        }
+        command.envs(&self.environment);
         command.env("IDLEWILD_HOME", &self.home).env("RUST_BACKTRACE", "1").env_remove("RUST_LOG");
         for (key, value) in &self.settings {
             command.env(format!("IDLEWILD_{}", key.replace('.', "_").to_uppercase()), value);

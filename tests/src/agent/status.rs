@@ -14,6 +14,8 @@ pub struct Status {
     pub swarm: String,
     /// Whether it takes work: `{"state": "serving"}` and so on.
     pub state: Value,
+    /// Why.
+    pub reason: String,
     /// Where its API listens.
     pub api: String,
     /// Where it listens for peers.

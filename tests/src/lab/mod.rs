@@ -29,7 +29,7 @@ pub use filter::Filter;
 pub use host::{Host, Interface};
 pub use logs::Logs;
 pub use permission::{Permission, REQUIRE_VARIABLE, permission};
-pub use requirements::{python, real_model};
+pub use requirements::{can_have_desktop, python, real_model};
 pub use segment::Segment;
 pub use subnet::Subnet;
 pub use sweep::sweep;

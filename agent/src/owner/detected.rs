@@ -1,0 +1,99 @@
+//! The detector: its layers look, the fuser puts together what they see, and every change is reported.
+
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+
+use super::fuse::{FuseInput, Fuser, LEAP};
+use super::sighting::{LayerKind, OwnerSight, Sighting};
+use super::{NextReport, OwnerReport, OwnerSource, OwnerState, layers, times};
+
+/// Sightings that may wait. Layers report changes only, so that a few are under way at once.
+const SIGHTINGS: usize = 32;
+
+/// How often a machine whose owner is away looks whether it has slept meanwhile.
+const SLEPT_EVERY: Duration = Duration::from_secs(2);
+
+/// Reports what the layers of this system see. Dropping it ends them.
+#[derive(Debug)]
+pub struct Detected {
+    fuser: Fuser,
+    sightings: mpsc::Receiver<(LayerKind, Sighting)>,
+    /// What was reported last.
+    said: Option<OwnerReport>,
+    /// How long the machine had slept when that was last looked at.
+    asleep: Duration,
+    sight: watch::Sender<OwnerSight>,
+    _layers: JoinSet<()>,
+}
+
+impl Detected {
+    /// Starts to look. An owner without input for `delay` is away. Must be called inside tokio.
+    pub fn start(delay: Duration) -> Self {
+        let (sender, sightings) = mpsc::channel(SIGHTINGS);
+        let (kinds, layers) = layers::start(delay, &sender);
+        let fuser = Fuser::new(times::since_boot(), delay, &kinds);
+        let (sight, _) = watch::channel(OwnerSight::default());
+        Self { fuser, sightings, said: None, asleep: times::asleep(), sight, _layers: layers }
+    }
+
+    /// Waits for the next change. Everything learnt is in `self` before each wait, so that a drop loses nothing.
+    async fn advance(&mut self) -> OwnerReport {
+        loop {
+            let now = times::since_boot();
+            self.notice_sleep(now);
+            let report = self.fuser.report(now);
+            if self.sight.receiver_count() > 0 {
+                self.sight.send_replace(self.fuser.sight(now));
+            }
+            let is_away = matches!(report.state, OwnerState::Away { .. });
+            if self.is_news(&report) {
+                self.said = Some(report.clone());
+                return report;
+            }
+            let due = self.fuser.poll_timeout(now).map(|due| due.saturating_sub(now));
+            let patience = due.into_iter().chain(is_away.then_some(SLEPT_EVERY)).min();
+            tokio::select! {
+                biased;
+                Some((layer, sighting)) = self.sightings.recv() => {
+                    tracing::debug!(?layer, ?sighting, "seen");
+                    self.fuser.handle(times::since_boot(), FuseInput::Saw(layer, sighting));
+                }
+                () = sleep(patience) => {}
+            }
+        }
+    }
+
+    fn notice_sleep(&mut self, now: Duration) {
+        let asleep = times::asleep();
+        if asleep > self.asleep + LEAP {
+            self.fuser.handle(now, FuseInput::Woke);
+        }
+        self.asleep = asleep;
+    }
+
+    /// Whether it says more than that time goes on.
+    fn is_news(&self, report: &OwnerReport) -> bool {
+        let kind = |report: &OwnerReport| std::mem::discriminant(&report.state);
+        self.said.as_ref().is_none_or(|said| kind(said) != kind(report) || said.reason != report.reason)
+    }
+}
+
+/// For ever where there is nothing to wait for but a sighting.
+async fn sleep(patience: Option<Duration>) {
+    match patience {
+        Some(patience) => tokio::time::sleep(patience).await,
+        None => std::future::pending().await,
+    }
+}
+
+impl OwnerSource for Detected {
+    fn next(&mut self) -> NextReport<'_> {
+        Box::pin(self.advance())
+    }
+
+    fn sight(&self) -> watch::Receiver<OwnerSight> {
+        self.sight.subscribe()
+    }
+}
