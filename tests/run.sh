@@ -31,7 +31,7 @@ export PATH="$tools/bin:$PATH"
 
 step "Packages"
 install_packages g++ make cmake pkg-config libclang-dev ca-certificates git iproute2 nftables iputils-ping procps \
-    python3 python3-pip python3-venv shellcheck
+    python3 python3-pip python3-venv dbus-daemon python3-dbus python3-gi shellcheck
 
 step "Toolchain"
 require_rust "$repo"

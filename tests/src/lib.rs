@@ -16,12 +16,14 @@
 //! programs that people run.
 
 pub mod agent;
+pub mod bus;
 pub mod client;
 pub mod lab;
 pub mod relay;
 mod wait;
 
 pub use agent::{Agent, Cluster, Fake, Launch, Signal};
+pub use bus::{Bus, Logind};
 pub use client::{Answer, Client, FAKE_MODEL, Piece, REAL_MODEL, Reply, Stream, chat, completion};
 pub use lab::{Filter, Host, Lab, Segment, Verdict, in_lab};
 pub use wait::{eventually, within};

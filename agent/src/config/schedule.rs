@@ -165,7 +165,8 @@ mod tests {
 
     #[test]
     fn lines_that_are_no_windows_say_what_they_should_be() {
-        for line in ["", "mon", "mon-fri", "mo 1:00-2:00", "1:00-1:00", "24:00-1:00", "1:60-2:00", "25:00-2:00", "1-2"] {
+        for line in ["", "mon", "mon-fri", "mo 1:00-2:00", "1:00-1:00", "24:00-1:00", "1:60-2:00", "25:00-2:00", "1-2"]
+        {
             let error = Schedule::parse(&[line.to_owned()]).unwrap_err().to_string();
             assert!(error.contains(&format!("{line:?}: ")) && error.contains("mon-fri 22:00-07:00"), "{error}");
         }
@@ -176,7 +177,7 @@ mod tests {
     fn a_change_of_the_clocks_moves_no_window_on_the_wall() {
         let zone = TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
         let local = |utc: &str| {
-            let zoned = utc.parse::<jiff::Timestamp>().unwrap().to_zoned(zone.clone());
+            let zoned = utc.parse::<jiff::Timestamp>().unwrap().to_zoned_datetime(zone.clone());
             let (day, time) = (zoned.weekday().to_monday_zero_offset(), zoned.time());
             WeekTime { day: day as u8, minute: (i16::from(time.hour()) * 60 + i16::from(time.minute())) as u16 }
         };

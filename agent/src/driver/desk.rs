@@ -7,8 +7,11 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
 use super::Catalogue;
-use crate::api::wire::{InviteReply, InviteRequest, ModelsReply, MoveReply, MoveRequest, StatusReply, StopReply};
+use crate::api::wire::{
+    InviteReply, InviteRequest, ModelsReply, MoveReply, MoveRequest, RulesReply, StatusReply, StopReply,
+};
 use crate::origin::{MoveRefused, Records};
+use crate::owner::rules::Pause;
 
 /// Questions that may wait. They come from this machine's own command line: a person, or a script of theirs.
 const ASKS: usize = 16;
@@ -27,6 +30,10 @@ pub enum Ask {
     Reread(oneshot::Sender<ModelsReply>),
     /// A running request is wanted elsewhere.
     Move(MoveRequest, oneshot::Sender<Result<MoveReply, MoveRefused>>),
+    /// What the rules say now.
+    Rules(oneshot::Sender<RulesReply>),
+    /// The owner pauses this machine, or no longer does; answered once it is on the disk.
+    Pause(Pause, oneshot::Sender<Result<(), String>>),
     /// A ticket for a newcomer.
     Invite(InviteRequest, oneshot::Sender<Result<InviteReply, InviteRefused>>),
     /// Stop as on SIGTERM.

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! swarm events ---.                                            .--> swarm: digests, votes, answers
-//! owner reports --+--> event loop --> conversation --> pure  --+--> gate, digest, session log
+//! owner, rules ---+--> event loop --> conversation --> pure  --+--> gate, digest, session log
 //! questions ------'      (one task)   (a file each)   machine  '--> answers to origins and API
 //! ```
 //!
-//! Conversations: `presence` (owner and session), `gossip` with `digests` and `survival`, `coordination` with
+//! Conversations: `presence` (owner and session), `rules` with `watching` (what forbids a session, what the system says), `gossip` with `digests` and `survival`, `coordination` with
 //! `placements` (election, placement), `plans` with `planner` (reports and plans of what runs), `network` with `links`, `status` (the command line), `tickets` (newcomers).
 //! `launch` and `lifetime` are the start and the end.
 //!
@@ -31,9 +31,11 @@ mod placements;
 mod planner;
 mod plans;
 mod presence;
+mod rules;
 mod status;
 mod survival;
 mod tickets;
+mod watching;
 
 pub use catalogue::{Catalogue, KnownModel};
 pub use clock::Clock;

@@ -8,7 +8,7 @@ use tracing::{info, warn};
 
 use super::Driver;
 use super::survival::{OwnSurvival, Prior};
-use crate::owner::{OwnerReport, SessionChange, SessionInput, SessionLog};
+use crate::owner::{SessionChange, SessionInput, SessionLog};
 use crate::store::{Store, StoreError};
 use crate::worker::Gate;
 
@@ -58,13 +58,9 @@ async fn refit(store: &Store, prior: Prior, estimate: &watch::Sender<OwnSurvival
 }
 
 impl Driver {
-    pub(super) fn handle_owner(&mut self, report: OwnerReport) {
-        info!(state = ?report.state, reason = report.reason, "owner");
-        self.change_session(SessionInput::Owner(report));
-    }
-
-    /// Applies an input to the session, and what follows from it.
-    pub(super) fn change_session(&mut self, input: SessionInput) {
+    /// Applies an input to the session, and what follows from it. Where it ends the session, contexts are kept for others
+    /// for `notice_ms` more milliseconds.
+    pub(super) fn change_session(&mut self, input: SessionInput, notice_ms: u32) {
         let Some(change) = self.tracker.handle(self.now(), input) else { return };
         match change {
             SessionChange::Began => {
@@ -72,7 +68,7 @@ impl Driver {
                 info!("session began");
             }
             SessionChange::Ended { cause, length } => {
-                self.gate.send_replace(Gate::Shut { cause, notice_ms: self.grace_ms });
+                self.gate.send_replace(Gate::Shut { cause, notice_ms });
                 info!(?cause, length_s = length.as_secs(), "session ended");
             }
         }
@@ -88,8 +84,9 @@ impl Driver {
 
     /// What the digest says.
     pub(super) fn state(&self) -> PeerState {
-        match self.leaving {
-            Some(cause) => PeerState::Leaving { cause, notice_ms: self.notice_ms },
+        // The agent for good, or the machine for a while.
+        match self.leaving.map(|cause| (cause, self.notice_ms)).or(self.ruling.departing) {
+            Some((cause, notice_ms)) => PeerState::Leaving { cause, notice_ms },
             None if self.tracker.is_serving() => PeerState::Serving,
             None => PeerState::Busy,
         }
@@ -100,7 +97,7 @@ impl Driver {
         self.leaving = Some(cause);
         self.notice_ms = self.grace_ms;
         self.gate.send_replace(Gate::Shut { cause, notice_ms: self.notice_ms });
-        self.change_session(SessionInput::Leaving { cause });
+        self.change_session(SessionInput::Leaving { cause }, self.notice_ms);
         self.speak();
     }
 }

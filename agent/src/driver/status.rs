@@ -33,6 +33,8 @@ impl Driver {
                     rereads.send(reply).await.ok();
                 });
             }
+            Ask::Rules(reply) => drop(reply.send(self.rules())),
+            Ask::Pause(pause, reply) => self.handle_pause(pause, reply),
             Ask::Move(asked, answer) => self.handle_move(asked, answer),
             Ask::Invite(asked, reply) => drop(reply.send(self.invite(asked).await)),
             Ask::Stop(reply) => {

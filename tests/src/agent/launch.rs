@@ -12,6 +12,9 @@ use super::Agent;
 use super::cluster::program;
 use crate::{Host, Lab};
 
+/// Names the system bus to whatever uses one.
+const SYSTEM_BUS: &str = "DBUS_SYSTEM_BUS_ADDRESS";
+
 /// Rates of the fake engine.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Fake {
@@ -50,13 +53,14 @@ pub struct Launch {
     host: Host,
     home: PathBuf,
     settings: BTreeMap<String, String>,
+    variables: BTreeMap<String, String>,
     logs: PathBuf,
     /// Words put before the program, such as `taskset -c 0`.
     wrapper: Vec<String>,
 }
 
 impl Launch {
-    /// An agent of a lab on one of its hosts, always idle, with a home of its own that outlives it.
+    /// An agent of a lab on one of its hosts, always idle and without rules (other tests use this machine too), with a home of its own that outlives it.
     pub fn new(lab: &Lab, host: &Host) -> Result<Self> {
         Self::named(lab, host, host.name())
     }
@@ -65,10 +69,16 @@ impl Launch {
     pub fn named(lab: &Lab, host: &Host, name: &str) -> Result<Self> {
         let home = lab.directory(&format!("home-{name}"))?;
         let logs = lab.files().join(format!("{name}.log"));
-        let launch = Self { host: host.clone(), home, settings: BTreeMap::new(), logs, wrapper: Vec::new() };
+        let (settings, wrapper) = (BTreeMap::new(), Vec::new());
+        // The bus of the machine that runs the tests is none of theirs.
+        let variables = BTreeMap::from([(SYSTEM_BUS.to_owned(), "unix:path=/nonexistent/bus".to_owned())]);
+        let launch = Self { host: host.clone(), home, settings, variables, logs, wrapper };
         fs::write(&launch.logs, "").context("make the log")?;
         lab.logs().watch(&launch.logs);
-        Ok(launch.set("owner.source", "always_idle").set("log.level", "info,idlewild=debug"))
+        Ok(launch
+            .set("owner.source", "always_idle")
+            .set("rules.enabled", false)
+            .set("log.level", "info,idlewild=debug"))
     }
 
     /// Sets a key of `config.toml`.
@@ -76,6 +86,20 @@ impl Launch {
     pub fn set(mut self, key: &str, value: impl Into<Setting>) -> Self {
         self.settings.insert(key.to_owned(), value.into().0);
         self
+    }
+
+    /// Listens to this system bus.
+    #[must_use]
+    pub fn system_bus(mut self, address: &str) -> Self {
+        self.variables.insert(SYSTEM_BUS.to_owned(), address.to_owned());
+        self
+    }
+
+    /// Writes its `config.toml`, also while it runs. What [`Launch::set`] says is stronger.
+    pub fn configure(&self, text: &str) -> Result<()> {
+        let directory = self.home.join("config");
+        fs::create_dir_all(&directory).context("make the directory of settings")?;
+        fs::write(directory.join("config.toml"), text).context("write the settings")
     }
 
     /// Uses the fake engine, whose one model is `fake`.
@@ -160,6 +184,7 @@ impl Launch {
             command.env_remove(name);
         }
         command.env("IDLEWILD_HOME", &self.home).env("RUST_BACKTRACE", "1").env_remove("RUST_LOG");
+        command.envs(&self.variables);
         for (key, value) in &self.settings {
             command.env(format!("IDLEWILD_{}", key.replace('.', "_").to_uppercase()), value);
         }

@@ -47,8 +47,8 @@ impl Eyes {
 
 #[cfg(test)]
 mod tests {
-    use super::super::roots::tree;
     use super::super::Power;
+    use super::super::roots::tree;
     use super::*;
 
     #[test]

@@ -1,6 +1,6 @@
 //! The memory that there is: the machine's, or what the control groups above us allow, if that is less.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use super::processor::tree;
 use super::roots::{Roots, number, text};
@@ -31,15 +31,11 @@ impl Memory {
 /// Reads it, for the tree of processes that begins with `pid`; none where /proc/meminfo cannot be read.
 pub fn memory(roots: &Roots, pid: u32) -> Option<Memory> {
     let meminfo = text(&roots.proc("meminfo"))?;
-    let field = |name: &str| {
-        let line = meminfo.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
-        line.trim().trim_end_matches("kB").trim().parse::<u64>().ok()?.checked_mul(1024)
-    };
-    let machine = (field("MemTotal").filter(|total| *total > 0)?, field("MemAvailable")?);
+    let machine = (kilobytes(&meminfo, "MemTotal").filter(|total| *total > 0)?, kilobytes(&meminfo, "MemAvailable")?);
     let (total, available) = groups(roots).into_iter().fold(machine, |(total, available), group| {
         (total.min(group.limit), available.min(group.limit.saturating_sub(group.used)))
     });
-    let own = tree(roots, pid).iter().filter_map(|pid| resident(roots, *pid)).map(|pages| pages.all).sum();
+    let own = tree(roots, pid).iter().map(|pid| held(roots, *pid, "VmRSS")).sum();
     Some(Memory { total, available, own })
 }
 
@@ -47,19 +43,19 @@ pub fn memory(roots: &Roots, pid: u32) -> Option<Memory> {
 /// those that nobody else needs are free already.
 pub fn engine_bytes(roots: &Roots, pid: u32) -> u64 {
     let children = tree(roots, pid).into_iter().filter(|child| *child != pid);
-    children.filter_map(|child| resident(roots, child)).map(|pages| pages.all.saturating_sub(pages.shared)).sum()
+    children.map(|child| held(roots, child, "RssAnon")).sum()
 }
 
-struct Resident {
-    all: u64,
-    shared: u64,
+/// A figure of /proc/<pid>/status, in bytes; 0 for a process that has gone.
+fn held(roots: &Roots, pid: u32, name: &str) -> u64 {
+    let status = text(&roots.proc(&format!("{pid}/status"))).unwrap_or_default();
+    kilobytes(&status, name).unwrap_or(0)
 }
 
-fn resident(roots: &Roots, pid: u32) -> Option<Resident> {
-    let statm = text(&roots.proc(&format!("{pid}/statm")))?;
-    let mut fields = statm.split_whitespace().skip(1).map(|field| field.parse::<u64>().ok());
-    let page = rustix::param::page_size() as u64;
-    Some(Resident { all: fields.next()?? * page, shared: fields.next()?? * page })
+/// A line such as `MemTotal:   8000 kB`, in bytes.
+fn kilobytes(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    line.trim().trim_end_matches("kB").trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
 /// A control group that limits memory.
@@ -90,11 +86,11 @@ fn of_line(roots: &Roots, line: &str) -> Vec<Group> {
     };
     let mount = roots.sys(mount);
     // In a container the path may be that of the host, and only its end, or nothing of it, be there.
-    let ancestors = std::path::Path::new(path).ancestors().map(|path| mount.join(path));
+    let ancestors = Path::new(path).ancestors().map(|path| mount.join(path));
     ancestors.filter_map(|directory| group(&directory, files)).collect()
 }
 
-fn group(directory: &PathBuf, [limit, usage, idle]: [&str; 3]) -> Option<Group> {
+fn group(directory: &Path, [limit, usage, idle]: [&str; 3]) -> Option<Group> {
     // `max` is no number: not limited.
     let limit = number::<u64>(&directory.join(limit))?;
     let usage = number::<u64>(&directory.join(usage))?;
@@ -120,10 +116,13 @@ mod tests {
     #[test]
     fn the_tightest_group_above_us_counts() {
         let own = ("proc/self/cgroup", "0::/user.slice/idlewild.service\n");
-        let at = |path: &'static str| path;
         check(&[], 8000, 6000);
         check(&[own], 8000, 6000);
-        check(&[own, (at("sys/fs/cgroup/user.slice/memory.max"), "max"), ("sys/fs/cgroup/user.slice/memory.current", "5")], 8000, 6000);
+        check(
+            &[own, ("sys/fs/cgroup/user.slice/memory.max", "max"), ("sys/fs/cgroup/user.slice/memory.current", "5")],
+            8000,
+            6000,
+        );
         check(
             &[
                 own,
@@ -136,19 +135,31 @@ mod tests {
         );
         // A limit further up is a limit too.
         check(
-            &[own, ("sys/fs/cgroup/user.slice/memory.max", "2048000"), ("sys/fs/cgroup/user.slice/memory.current", "1024000")],
+            &[
+                own,
+                ("sys/fs/cgroup/user.slice/memory.max", "2048000"),
+                ("sys/fs/cgroup/user.slice/memory.current", "1024000"),
+            ],
             2000,
             1000,
         );
         // Version 1; and what the container's own namespace hides of the path.
         let old = ("proc/self/cgroup", "5:cpu,cpuacct:/x\n4:memory:/docker/abc\n0::/\n");
         check(
-            &[old, ("sys/fs/cgroup/memory/memory.limit_in_bytes", "1024000"), ("sys/fs/cgroup/memory/memory.usage_in_bytes", "1024000")],
+            &[
+                old,
+                ("sys/fs/cgroup/memory/memory.limit_in_bytes", "1024000"),
+                ("sys/fs/cgroup/memory/memory.usage_in_bytes", "1024000"),
+            ],
             1000,
             0,
         );
         check(
-            &[old, ("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712"), ("sys/fs/cgroup/memory/memory.usage_in_bytes", "5")],
+            &[
+                old,
+                ("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712"),
+                ("sys/fs/cgroup/memory/memory.usage_in_bytes", "5"),
+            ],
             8000,
             6000,
         );
@@ -156,22 +167,21 @@ mod tests {
 
     #[test]
     fn our_own_part_is_the_whole_tree_s_and_the_engine_s_is_what_it_holds_alone() {
-        let page = rustix::param::page_size() as u64;
         let (_dir, roots) = files(&[
             MEMINFO,
-            ("proc/7/statm", "900 10 4 1 0 5 0\n"),
-            ("proc/7/task/7/children", "12\n"),
-            ("proc/12/statm", "9000 100 70 1 0 5 0\n"),
+            ("proc/7/status", "Name:\tidlewild\nVmRSS:\t   40 kB\nRssAnon:\t 10 kB\n"),
+            ("proc/7/task/7/children", "12 13\n"),
+            ("proc/12/status", "VmRSS:\t  400 kB\nRssAnon:\t 120 kB\n"),
         ]);
-        assert_eq!(memory(&roots, 7).unwrap().own, 110 * page);
-        assert_eq!(engine_bytes(&roots, 7), 30 * page);
+        assert_eq!(memory(&roots, 7).unwrap().own, 440 * KB);
+        assert_eq!(engine_bytes(&roots, 7), 120 * KB);
         assert_eq!(memory(&files(&[]).1, 7), None);
     }
 
     #[cfg(target_os = "linux")]
     #[test]
     fn this_machine_can_be_read() {
-        let roots = Roots::under(std::path::Path::new("/"));
+        let roots = Roots::under(Path::new("/"));
         let memory = memory(&roots, std::process::id()).unwrap();
         assert!(memory.total > memory.own && memory.own > 0 && memory.total >= memory.available, "{memory:?}");
     }

@@ -17,7 +17,7 @@ mod roots;
 mod thermal;
 
 pub use eyes::Eyes;
-pub use memory::{Memory, memory, engine_bytes};
+pub use memory::{Memory, engine_bytes, memory};
 pub use power::Power;
 pub use roots::Roots;
 pub use thermal::Heat;

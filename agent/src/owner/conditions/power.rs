@@ -33,7 +33,8 @@ struct Supply {
 
 /// What feeds the machine; none where its batteries say nothing of use and no charger does either.
 pub(super) fn power(roots: &Roots) -> Option<Power> {
-    let supplies: Vec<Supply> = entries(&roots.sys("class/power_supply")).iter().filter_map(|path| read(path)).collect();
+    let supplies: Vec<Supply> =
+        entries(&roots.sys("class/power_supply")).iter().filter_map(|path| read(path)).collect();
     judge(&supplies)
 }
 
@@ -68,7 +69,8 @@ fn judge(supplies: &[Supply]) -> Option<Power> {
         return Some(Power::Mains);
     }
     // Batteries that do not say what they do: the chargers may.
-    let mut chargers = supplies.iter().filter(|supply| !supply.is_battery).filter_map(|supply| supply.is_online).peekable();
+    let mut chargers =
+        supplies.iter().filter(|supply| !supply.is_battery).filter_map(|supply| supply.is_online).peekable();
     chargers.peek()?;
     Some(if chargers.any(|is_online| is_online) { Power::Mains } else { Power::Battery { percent: mean } })
 }
@@ -93,7 +95,10 @@ mod tests {
         check(&[], mains);
         check(&[("AC/type", "Mains\n"), ("AC/online", "1\n")], mains);
         check(&[("AC/type", "Mains"), ("AC/online", "0")], mains);
-        check(&[("BAT0/type", "Battery\n"), ("BAT0/status", "Discharging\n"), ("BAT0/capacity", "80\n")], battery(Some(80)));
+        check(
+            &[("BAT0/type", "Battery\n"), ("BAT0/status", "Discharging\n"), ("BAT0/capacity", "80\n")],
+            battery(Some(80)),
+        );
         check(&[("BAT0/type", "Battery"), ("BAT0/status", "Charging")], mains);
         check(&[("BAT0/type", "Battery"), ("BAT0/status", "Not charging")], mains);
         // The charger is in, and cannot keep up.
@@ -114,10 +119,7 @@ mod tests {
             battery(Some(30)),
         );
         // What is fed by a cable of another kind.
-        check(
-            &[("usb/type", "USB"), ("usb/online", "1"), ("BAT0/type", "Battery"), ("BAT0/status", "Unknown")],
-            mains,
-        );
+        check(&[("usb/type", "USB"), ("usb/online", "1"), ("BAT0/type", "Battery"), ("BAT0/status", "Unknown")], mains);
         check(
             &[("AC/type", "Mains"), ("AC/online", "0"), ("BAT0/type", "Battery"), ("BAT0/status", "Unknown")],
             battery(None),

@@ -64,8 +64,10 @@ fn ticks(roots: &Roots, pid: u32) -> Option<Ticks> {
 
 /// This process and its children. The engine, which computes, is one of them and has none of its own.
 pub(super) fn tree(roots: &Roots, pid: u32) -> Vec<u32> {
-    let lists = entries(&roots.proc(&format!("{pid}/task"))).into_iter().filter_map(|task| text(&task.join("children")));
-    let children = lists.flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>());
+    let lists =
+        entries(&roots.proc(&format!("{pid}/task"))).into_iter().filter_map(|task| text(&task.join("children")));
+    let children =
+        lists.flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>());
     std::iter::once(pid).chain(children).collect()
 }
 

@@ -32,7 +32,8 @@ impl Thermal {
     /// The zone that is nearest to its danger; of those without any, the hottest.
     pub(super) fn look(&mut self, roots: &Roots) -> Option<Heat> {
         let zones = entries(&roots.sys("class/thermal"));
-        let is_zone = |path: &&PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("thermal_zone"));
+        let is_zone =
+            |path: &&PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("thermal_zone"));
         let heats = zones.iter().filter(is_zone).filter_map(|zone| self.zone(zone));
         heats.max_by(|a, b| nearness(a).total_cmp(&nearness(b)))
     }

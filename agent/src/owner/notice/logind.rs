@@ -85,12 +85,13 @@ impl Shell {
             Ok(Err(error)) => return Trouble::NoBus(error),
             Ok(Ok(connection)) => connection,
         };
+        let news = self.news.clone();
         tokio::select! {
             outcome = self.hear(&connection) => match outcome {
                 Ok(()) => Trouble::Vanished,
                 Err(error) => Trouble::NoLogind(error),
             },
-            never = metered::watch(&connection, &self.news.clone()) => match never {},
+            never = metered::watch(&connection, &news) => match never {},
         }
     }
 

@@ -35,11 +35,7 @@ async fn follow(connection: &Connection, news: &mpsc::Sender<Notice>) -> zbus::R
 }
 
 fn meaning(said: u32) -> Option<bool> {
-    if YES.contains(&said) {
-        Some(true)
-    } else {
-        NO.contains(&said).then_some(false)
-    }
+    if YES.contains(&said) { Some(true) } else { NO.contains(&said).then_some(false) }
 }
 
 #[cfg(test)]

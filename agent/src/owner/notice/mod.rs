@@ -81,9 +81,7 @@ impl Lock {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Heard {
     /// logind is there; it waits for holders of an inhibitor so long at most.
-    Connected {
-        delay_max: Duration,
-    },
+    Connected { delay_max: Duration },
     /// An inhibitor was got.
     Taken(Lock),
     /// It begins (true), or is over.
@@ -149,13 +147,15 @@ impl Machine {
             Heard::Lost => {
                 let gone = |machine: &mut Self, lock| {
                     let state = std::mem::take(machine.state(lock));
-                    let acts = [state.is_held.then_some(Act::Release(lock)), state.is_leaving.then_some(Act::Back(lock))];
+                    let acts =
+                        [state.is_held.then_some(Act::Release(lock)), state.is_leaving.then_some(Act::Back(lock))];
                     acts.into_iter().flatten()
                 };
                 Lock::BOTH.into_iter().flat_map(|lock| gone(self, lock)).collect()
             }
             Heard::Tick => {
-                let due = Lock::BOTH.into_iter().filter(|lock| self.state(*lock).until.is_some_and(|until| until <= now));
+                let due =
+                    Lock::BOTH.into_iter().filter(|lock| self.state(*lock).until.is_some_and(|until| until <= now));
                 due.collect::<Vec<_>>().into_iter().flat_map(|lock| self.release(lock)).collect()
             }
         }

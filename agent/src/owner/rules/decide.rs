@@ -46,7 +46,7 @@ pub struct Moment {
 
 /// The moment that it is now, by the system's clock and time zone.
 pub fn wall_clock() -> Moment {
-    let now = jiff::Zoned::now();
+    let now = jiff::ZonedDateTime::now();
     let (time, day) = (now.time(), now.weekday().to_monday_zero_offset());
     let minute = u16::from(time.hour().unsigned_abs()) * 60 + u16::from(time.minute().unsigned_abs());
     let unix_s = u64::try_from(now.timestamp().as_second()).unwrap_or(0);

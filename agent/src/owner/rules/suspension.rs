@@ -68,9 +68,8 @@ impl Suspensions {
     pub fn blocks(&self) -> BTreeMap<DepartureCause, Block> {
         let mut blocks: BTreeMap<DepartureCause, Block> = BTreeMap::new();
         for (rule, held) in &self.held {
-            let block = blocks
-                .entry(rule.cause())
-                .or_insert_with(|| Block { reason: String::new(), is_at_once: false });
+            let block =
+                blocks.entry(rule.cause()).or_insert_with(|| Block { reason: String::new(), is_at_once: false });
             if !block.reason.is_empty() {
                 block.reason.push_str("; ");
             }
