@@ -197,6 +197,27 @@ fn rules_change_with_their_file_and_a_broken_one_leaves_the_last_good_one_in_for
 }
 
 #[test]
+fn a_network_that_goes_away_ends_a_session_and_the_machine_still_serves_itself() -> Verdict {
+    in_lab(|lab| {
+        let (_machine, agent) = alone(lab)?;
+        until_state(&agent, "serving", "always idle")?;
+        ensure!(agent.answer(&completion(FAKE_MODEL, "hello", 5))?.done);
+        // Addresses are looked at every 2 s: one look must have seen them.
+        eventually(NOTICED_WITHIN, "a look", || {
+            let said = rules(&agent)?;
+            let all = said["rules"].as_array().context("rules")?;
+            Ok(all.iter().any(|rule| rule["key"] == "rules.on_battery" && rule["seen"] == "on mains"))
+        })?;
+        agent.host().ip("addr flush dev eth0")?;
+        eventually(NOTICED_WITHIN, "the end of a session", || {
+            Ok(agent.log()?.contains("session ended cause=Network"))
+        })?;
+        ensure!(agent.answer(&completion(FAKE_MODEL, "hello", 5))?.done, "it serves itself");
+        Ok(())
+    })
+}
+
+#[test]
 fn a_full_memory_gets_the_engines_part_back_at_once() -> Verdict {
     in_lab(|lab| {
         let (_, hosts) = lab.home(&["a"])?;

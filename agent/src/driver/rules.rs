@@ -35,6 +35,8 @@ const RECORD_EVERY: Duration = Duration::from_mins(5);
 pub(super) struct Ruling {
     settings: watch::Sender<RuleSettings>,
     seen: Seen,
+    /// Before the first look no session begins: the machine may be on battery.
+    has_looked: bool,
     /// By NetworkManager.
     metered: Option<bool>,
     suspensions: Suspensions,
@@ -68,6 +70,7 @@ impl Ruling {
         Self {
             settings,
             seen,
+            has_looked: false,
             metered: None,
             suspensions: Suspensions::default(),
             verdict: Verdict::default(),
@@ -126,6 +129,7 @@ impl Driver {
         }
         let had_address = self.ruling.seen.conditions.has_address;
         let has_address = look.conditions.has_address;
+        self.ruling.has_looked = true;
         self.ruling.seen.conditions = Conditions { metered: self.ruling.metered, ..look.conditions };
         let (traffic, now) = (self.swarm.traffic(), self.now());
         let all_bytes = traffic.control_sent_bytes + traffic.control_received_bytes + self.worker.moved_bytes();
@@ -160,7 +164,11 @@ impl Driver {
         let now = self.now();
         self.ruling.suspensions.update(now, &verdict);
         self.ruling.verdict = verdict;
-        let blocks = self.ruling.suspensions.blocks();
+        let mut blocks = self.ruling.suspensions.blocks();
+        if !self.ruling.has_looked {
+            let reason = "this machine is being looked at for the first time".to_owned();
+            blocks.entry(DepartureCause::Rule).or_insert(Block { reason, is_at_once: false });
+        }
         let before = std::mem::replace(&mut self.ruling.blocks, blocks.clone());
         for (cause, block) in &blocks {
             if !before.contains_key(cause) {
