@@ -32,7 +32,7 @@ export PATH="$tools/bin:$PATH"
 step "Packages"
 install_packages g++ make cmake pkg-config libclang-dev ca-certificates git iproute2 nftables iputils-ping procps \
     python3 python3-pip python3-venv shellcheck \
-    xvfb xdotool dbus mutter python3-dbusmock python3-gi
+    xvfb xdotool dbus dbus-daemon mutter python3-dbusmock python3-dbus python3-gi
 
 step "Toolchain"
 require_rust "$repo"

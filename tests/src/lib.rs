@@ -17,6 +17,7 @@
 //! programs that people run.
 
 pub mod agent;
+pub mod bus;
 pub mod client;
 pub mod desktop;
 pub mod lab;
@@ -24,6 +25,7 @@ pub mod relay;
 mod wait;
 
 pub use agent::{Agent, Cluster, Fake, Launch, Signal};
+pub use bus::{Bus, Logind};
 pub use client::{Answer, Client, FAKE_MODEL, Piece, REAL_MODEL, Reply, Stream, chat, completion};
 pub use lab::{Filter, Host, Lab, Segment, Verdict, in_lab};
 pub use wait::{eventually, within};

@@ -10,12 +10,13 @@ use idlewild_protocol::RequestId;
 
 use super::wire::{
     DoctorReply, ExplainReply, HazardReply, InviteReply, InviteRequest, ModelsReply, MoveReply, MoveRequest,
-    RequestsReply, StatusReply, StopReply, code,
+    PauseReply, PauseRequest, RequestsReply, RulesReply, StatusReply, StopReply, code,
 };
 use super::{Api, ApiError, body};
 use crate::driver::{Ask, InviteRefused, NoAnswer};
 use crate::origin::MoveRefused;
-use crate::store::StoreError;
+use crate::owner::rules::Pause;
+use crate::store::{StoreError, unix_s};
 
 impl From<NoAnswer> for ApiError {
     fn from(none: NoAnswer) -> Self {
@@ -128,6 +129,47 @@ pub(super) async fn invite(
 ) -> Result<Json<InviteReply>, ApiError> {
     let asked: InviteRequest = body::parse(&api, body)?;
     Ok(Json(api.desk.ask(|reply| Ask::Invite(asked, reply)).await??))
+}
+
+/// What every rule says.
+pub(super) async fn rules(State(api): State<Api>) -> Result<Json<RulesReply>, ApiError> {
+    Ok(Json(api.desk.ask(Ask::Rules).await?))
+}
+
+/// Longest pause with an end of its own, in seconds: a year.
+const PAUSE_S_MAX: u64 = 31_536_000;
+
+/// No work until it is resumed, or for a while.
+pub(super) async fn pause(
+    State(api): State<Api>,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Json<PauseReply>, ApiError> {
+    let asked: PauseRequest = body::parse(&api, body)?;
+    let pause = match asked.for_s {
+        None => Pause::UntilResumed,
+        Some(for_s) if (1..=PAUSE_S_MAX).contains(&for_s) => Pause::Until { unix_s: unix_s().saturating_add(for_s) },
+        Some(_) => {
+            let message = format!("a pause lasts 1 to {PAUSE_S_MAX} seconds");
+            return Err(ApiError::bad_request(Some(code::INVALID_VALUE), Some("for_s"), message));
+        }
+    };
+    set_pause(&api, pause).await
+}
+
+/// The owner has nothing against work any more.
+pub(super) async fn resume(State(api): State<Api>) -> Result<Json<PauseReply>, ApiError> {
+    set_pause(&api, Pause::None).await
+}
+
+async fn set_pause(api: &Api, pause: Pause) -> Result<Json<PauseReply>, ApiError> {
+    let kept = api.desk.ask(|reply| Ask::Pause(pause, reply)).await?;
+    let forgets = |why| format!("it counts now, but not after a restart: {why}");
+    kept.map_err(|why| ApiError::unavailable(forgets(why), Duration::from_secs(5)))?;
+    let until_s = match pause {
+        Pause::Until { unix_s } => Some(unix_s),
+        Pause::None | Pause::UntilResumed => None,
+    };
+    Ok(Json(PauseReply { is_paused: pause != Pause::None, until_s }))
 }
 
 /// The end, as on SIGTERM.

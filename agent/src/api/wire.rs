@@ -12,6 +12,9 @@
 //! | `POST /idlewild/v1/invite` | [`InviteRequest`] | [`InviteReply`] |
 //! | `GET /idlewild/v1/models` | | [`ModelsReply`] |
 //! | `POST /idlewild/v1/models` | | [`ModelsReply`], once the models on disk have been read anew |
+//! | `GET /idlewild/v1/rules` | | [`RulesReply`] |
+//! | `POST /idlewild/v1/pause` | [`PauseRequest`] | [`PauseReply`], once it is on the disk |
+//! | `POST /idlewild/v1/resume` | | [`PauseReply`], once it is on the disk |
 //! | `POST /idlewild/v1/stop` | | [`StopReply`], then the agent stops as on SIGTERM |
 //!
 //! A refusal has OpenAI's form, [`ErrorReply`], and an HTTP status of 400 or more. A generation's answer carries the
@@ -22,6 +25,7 @@
 mod doctor;
 mod hazard;
 mod moves;
+mod rules;
 
 use idlewild_protocol::{
     BootId, DepartureCause, Epoch, FinishReason, ModelId, ModelInfo, ModelLoad, PeerId, PeerState, PeerTerms,
@@ -32,6 +36,7 @@ use serde::{Deserialize, Serialize};
 pub use doctor::{DoctorReply, LayerReply, Sees};
 pub use hazard::{CalibrationReply, CurvePoint, HazardReply, LeavesReply, ReliabilityReply};
 pub use moves::{MeasuredMove, MoveRecord, MoveReply, MoveRequest, StandbyReply};
+pub use rules::{PauseReply, PauseRequest, RuleReply, RulesReply, StandingWord};
 
 /// The header of a generation's answer that names its request: what `idlewild explain` takes.
 pub const REQUEST_HEADER: &str = "x-idlewild-request";

@@ -33,6 +33,14 @@ pub(super) enum Command {
     Status(JsonArgs),
     /// Show how this machine tells whether somebody uses it, what it cannot see, and what to do about that
     Doctor(JsonArgs),
+    /// Take no work until `idlewild resume`, also after a restart
+    Pause(JsonArgs),
+    /// Take work again after `idlewild pause` or `idlewild snooze`
+    Resume(JsonArgs),
+    /// Take no work for a while, also after a restart
+    Snooze(SnoozeArgs),
+    /// Show every rule: its key, what it sees, its limit, and which one decides
+    Rules(JsonArgs),
     /// Show where a request ran and why, with the numbers that decided
     Explain(ExplainArgs),
     /// Show how long this machine is expected to be left alone, and how good such forecasts were
@@ -147,6 +155,16 @@ pub(super) struct RunArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct JsonArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct SnoozeArgs {
+    /// How long: 90s, 30m, 2h or 3d (1s to 365d)
+    #[arg(value_name = "TIME", value_parser = snooze_time)]
+    pub(super) time: u64,
     /// Print JSON
     #[arg(long)]
     pub(super) json: bool,
@@ -314,9 +332,25 @@ pub(super) struct StopArgs {
     pub(super) dir: Option<PathBuf>,
 }
 
-/// Reads `90s`, `15m`, `2h`, `3d` or plain seconds.
+/// How long a ticket counts.
 fn parse_time(text: &str) -> Result<u64, String> {
     use crate::store::{TICKET_TTL_S_MAX, TICKET_TTL_S_MIN};
+    let seconds = seconds_of(text)?;
+    if (TICKET_TTL_S_MIN..=TICKET_TTL_S_MAX).contains(&seconds) {
+        Ok(seconds)
+    } else {
+        Err("a ticket counts for 1m to 7d".to_owned())
+    }
+}
+
+/// How long a machine is left alone.
+fn snooze_time(text: &str) -> Result<u64, String> {
+    let seconds = seconds_of(text)?;
+    if (1..=365 * 86_400).contains(&seconds) { Ok(seconds) } else { Err("a time is 1s to 365d".to_owned()) }
+}
+
+/// Reads `90s`, `15m`, `2h`, `3d` or plain seconds.
+fn seconds_of(text: &str) -> Result<u64, String> {
     let unit_s = match text.chars().last() {
         Some('m') => 60,
         Some('h') => 3600,
@@ -325,12 +359,7 @@ fn parse_time(text: &str) -> Result<u64, String> {
     };
     let digits = text.strip_suffix(['s', 'm', 'h', 'd']).unwrap_or(text);
     let seconds = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(unit_s));
-    let seconds = seconds.ok_or("expected a time such as 90s, 15m, 2h or 3d")?;
-    if (TICKET_TTL_S_MIN..=TICKET_TTL_S_MAX).contains(&seconds) {
-        Ok(seconds)
-    } else {
-        Err("a ticket counts for 1m to 7d".to_owned())
-    }
+    seconds.ok_or_else(|| "expected a time such as 90s, 15m, 2h or 3d".to_owned())
 }
 
 #[cfg(test)]

@@ -24,13 +24,20 @@ impl Context {
 
     /// The settings with these flags on top, and remarks about them.
     pub(super) fn config(&self, flags: Layer) -> Result<(Config, Vec<String>), Failure> {
-        resolve(&Sources::of_process(flags, self.paths.config_file())).map_err(|error| match error {
+        self.config_of(flags).map(|(config, _, remarks)| (config, remarks))
+    }
+
+    /// The same, with where they come from.
+    pub(super) fn config_of(&self, flags: Layer) -> Result<(Config, Sources, Vec<String>), Failure> {
+        let sources = Sources::of_process(flags, self.paths.config_file());
+        let resolved = resolve(&sources).map_err(|error| match error {
             ConfigError::Read { .. } => Failure::new(Exit::State, error).hint(OTHERS_DIRECTORY),
             ConfigError::File { .. }
             | ConfigError::Variable { .. }
             | ConfigError::Flag { .. }
             | ConfigError::Range { .. } => Failure::new(Exit::Usage, error),
-        })
+        });
+        resolved.map(|(config, remarks)| (config, sources, remarks))
     }
 
     pub(super) fn create_directories(&self) -> Result<(), Failure> {

@@ -25,8 +25,10 @@ mod invite;
 mod join;
 mod models;
 mod moving;
+mod pausing;
 mod printer;
 mod process;
+mod rules;
 mod run;
 mod settings;
 mod sse;
@@ -99,6 +101,10 @@ async fn dispatch(command: Command, context: &Context, printer: &mut Printer) ->
         Command::Run(args) => run::run(context, printer, args).await,
         Command::Status(args) => status::status(context, printer, args).await,
         Command::Doctor(args) => doctor::doctor(context, printer, args).await,
+        Command::Pause(args) => pausing::pause(context, printer, args).await,
+        Command::Resume(args) => pausing::resume(context, printer, args).await,
+        Command::Snooze(args) => pausing::snooze(context, printer, args).await,
+        Command::Rules(args) => rules::rules(context, printer, args).await,
         Command::Explain(args) => explain::explain(context, printer, args).await,
         Command::Hazard(args) => hazard::hazard(context, printer, args).await,
         Command::Move(args) => moving::move_request(context, printer, args).await,

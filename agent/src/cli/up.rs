@@ -11,7 +11,7 @@ use crate::config::{Layer, setting};
 use crate::driver::{EnginePlace, Launch, RunError, run, start_logging};
 
 pub(super) async fn up(context: &Context, printer: &mut Printer, args: UpArgs) -> Result<Exit, Failure> {
-    let (config, remarks) = context.config(layer_of(&args)?)?;
+    let (config, sources, remarks) = context.config_of(layer_of(&args)?)?;
     for remark in remarks {
         printer.warning(remark);
     }
@@ -20,8 +20,9 @@ pub(super) async fn up(context: &Context, printer: &mut Printer, args: UpArgs) -
         return detach(context, printer).await;
     }
     start_logging(&config.log).or_exit(Exit::Usage)?;
-    let launch = Launch { config, paths: context.paths.clone(), engine: EnginePlace::Child };
-    run(launch).await.map_err(|error| Failure::new(exit_of(&error), error))?;
+    let launch = Launch { config, sources: Some(sources), paths: context.paths.clone(), engine: EnginePlace::Child };
+    // The whole agent is in this future.
+    Box::pin(run(launch)).await.map_err(|error| Failure::new(exit_of(&error), error))?;
     Ok(Exit::Fine)
 }
 

@@ -353,6 +353,9 @@ mod tests {
                 "\"1.2.3.4\" is no peer's address; write host:port",
             ),
             ("[api]\nmax_body_bytes = 3000000\n", "2: api.max_body_bytes: ", "1024 to 2000000"),
+            ("[rules]\nram_idle_percent = 0\n", "2: rules.ram_idle_percent: ", "1 to 100"),
+            ("[rules]\nexclusive_apps = [\"*\"]\n", "2: rules.exclusive_apps: ", "no name of a program"),
+            ("[rules]\nschedule = [\"mo 1-2\"]\n", "2: rules.schedule: ", "\"mon-fri 22:00-07:00\""),
         ] {
             let error = resolved(Layer::default(), &[], text).unwrap_err();
             assert!(error.contains(&format!("config.toml:{place}")) && error.contains(part), "{text:?} gave {error}");

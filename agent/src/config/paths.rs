@@ -120,6 +120,11 @@ impl Paths {
         self.state.join("owner-control")
     }
 
+    /// A pause, and what was exchanged today.
+    pub fn rules_file(&self) -> PathBuf {
+        self.state.join("rules.json")
+    }
+
     /// The log of a detached agent.
     pub fn log_file(&self) -> PathBuf {
         self.state.join("agent.log")

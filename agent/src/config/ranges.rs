@@ -2,7 +2,8 @@
 
 use std::ops::RangeInclusive;
 
-use super::settings::Config;
+use super::schedule::Schedule;
+use super::settings::{Config, RuleSettings};
 
 /// The largest prompt a peer may be sent is 2 MiB with its frame; a body must leave room for what is added to it.
 const MAX_BODY_BYTES: u32 = 2_000_000;
@@ -30,6 +31,7 @@ pub(super) fn fault(config: &Config) -> Option<Fault> {
         .or_else(|| rate(&["engine.fake_decode_tps"], engine.fake_decode_tps))
         .or_else(|| within(&["owner.idle_delay_s"], config.owner.idle_delay_s, 1..=86_400))
         .or_else(|| within(&["owner.grace_ms"], config.owner.grace_ms, 0..=30_000))
+        .or_else(|| rules(&config.rules))
         .or_else(|| listen(config))
         .or_else(|| peers(config))
 }
@@ -37,6 +39,26 @@ pub(super) fn fault(config: &Config) -> Option<Fault> {
 fn within(keys: &'static [&'static str], value: u32, range: RangeInclusive<u32>) -> Option<Fault> {
     let message = || format!("{value} is out of range (it may be {} to {})", range.start(), range.end());
     (!range.contains(&value)).then(|| Fault { keys, message: message() })
+}
+
+fn rules(rules: &RuleSettings) -> Option<Fault> {
+    within(&["rules.battery_percent_min"], rules.battery_percent_min, 0..=100)
+        .or_else(|| within(&["rules.temperature_max_c"], rules.temperature_max_c, 0..=150))
+        .or_else(|| within(&["rules.others_cpu_percent_max"], rules.others_cpu_percent_max, 1..=100))
+        .or_else(|| within(&["rules.ram_idle_percent"], rules.ram_idle_percent, 1..=100))
+        .or_else(|| within(&["rules.ram_busy_percent"], rules.ram_busy_percent, 1..=100))
+        .or_else(|| exclusive_apps(&rules.exclusive_apps))
+        .or_else(|| {
+            let wrong = Schedule::parse(&rules.schedule).err()?;
+            Some(Fault { keys: &["rules.schedule"], message: wrong.to_string() })
+        })
+}
+
+/// A name that matches everything would stop the machine for good.
+fn exclusive_apps(names: &[String]) -> Option<Fault> {
+    let wrong = names.iter().find(|name| name.trim_end_matches('*').trim().is_empty() || name.contains('/'))?;
+    let message = format!("{wrong:?} is no name of a program (such as \"blender\", without its directory)");
+    Some(Fault { keys: &["rules.exclusive_apps"], message })
 }
 
 fn room(kv_tokens: u32, context_tokens: u32) -> Option<Fault> {

@@ -20,10 +20,21 @@ pub struct Key {
     pub about: &'static [&'static str],
 }
 
+/// Sections whose keys count within seconds of a change of `config.toml`. All others count from the next start on.
+const LIVE_SECTIONS: [&str; 1] = ["rules"];
+
+/// Keys of such sections that are read at the start only.
+const START_ONLY: [(&str, &str); 1] = [("rules", "root")];
+
 impl Key {
     /// The environment variable that sets it.
     pub fn variable(&self) -> String {
         format!("IDLEWILD_{}_{}", self.section, self.name).to_ascii_uppercase()
+    }
+
+    /// Whether a change counts without a restart.
+    pub fn is_live(&self) -> bool {
+        LIVE_SECTIONS.contains(&self.section) && !START_ONLY.contains(&(self.section, self.name))
     }
 }
 
@@ -179,6 +190,37 @@ settings! {
         /// it was working on can go on elsewhere without a long pause. It computes nothing meanwhile.
         grace_ms: u32 = 1800,
     }
+    /// When this machine takes no work although its owner is away. Changes count within seconds, without a restart.
+    rules: RuleSettings, RulePart {
+        /// Whether these rules hold at all. `idlewild pause` and the owner's presence count in any case.
+        enabled: bool = true,
+        /// Whether to take work on battery. A machine without a battery is never on it.
+        on_battery: bool = false,
+        /// Charge in percent below which no work is taken on battery, where on_battery permits it (0 to 100).
+        battery_percent_min: u32 = 20,
+        /// Degrees Celsius from which on no work is taken (0 to 150). 0: ten degrees below the temperature that the
+        /// machine's own sensors call hot or critical.
+        temperature_max_c: u32 = 0,
+        /// Share of all cores, in percent, that other programs may use on average over about 10 s (1 to 100; 100: any).
+        others_cpu_percent_max: u32 = 25,
+        /// Share of the memory, in percent, that may be in use while the owner is away, idlewild's own part included
+        /// (1 to 100). No model is loaded that would not fit.
+        ram_idle_percent: u32 = 90,
+        /// Share of the memory, in percent, that idlewild itself may keep once the owner is back (1 to 100): above it
+        /// owner.grace_ms does not count, and the memory is given back at once.
+        ram_busy_percent: u32 = 50,
+        /// Programs that want the machine for themselves: while one of them runs, no work is taken. Names of processes;
+        /// a name may end in *.
+        exclusive_apps: Vec<String> = Vec::new(),
+        /// Whether to take work while the network is metered (as NetworkManager says).
+        metered: bool = false,
+        /// When work is taken, in local time, such as "mon-fri 22:00-07:00" or "sat,sun 00:00-24:00". Empty: at any time.
+        schedule: Vec<String> = Vec::new(),
+        /// Megabytes a day (of local time) that this peer may exchange with others (0: any number).
+        transfer_mb_per_day: u32 = 0,
+        /// Where /proc and /sys are looked for: another directory is for tests.
+        root: String = "/".to_owned(),
+    }
     /// What the agent writes about itself.
     log: LogSettings, LogPart {
         /// "error", "warn", "info", "debug" or "trace"; or directives such as "info,idlewild::origin=debug".
@@ -189,6 +231,14 @@ settings! {
 }
 
 impl Config {
+    /// The keys in which two configurations differ, in the order of the default file.
+    pub fn changes(&self, other: &Self) -> Vec<&'static Key> {
+        let table = |config: &Self| toml::Table::try_from(config).unwrap_or_default();
+        let (ours, theirs) = (table(self), table(other));
+        let value = |table: &toml::Table, key: &Key| table.get(key.section)?.get(key.name).cloned();
+        KEYS.iter().filter(|key| value(&ours, key) != value(&theirs, key)).collect()
+    }
+
     /// Where models are kept.
     pub fn models_dir(&self, paths: &Paths) -> PathBuf {
         if self.models.directory.is_empty() { paths.models_dir() } else { PathBuf::from(&self.models.directory) }

@@ -8,9 +8,11 @@ use tokio::time::timeout;
 
 use super::Catalogue;
 use crate::api::wire::{
-    DoctorReply, HazardReply, InviteReply, InviteRequest, ModelsReply, MoveReply, MoveRequest, StatusReply, StopReply,
+    DoctorReply, HazardReply, InviteReply, InviteRequest, ModelsReply, MoveReply, MoveRequest, RulesReply, StatusReply,
+    StopReply,
 };
 use crate::origin::{MoveRefused, Records};
+use crate::owner::rules::Pause;
 use crate::store::StoreError;
 
 /// Questions that may wait. They come from this machine's own command line: a person, or a script of theirs.
@@ -32,6 +34,10 @@ pub enum Ask {
     Reread(oneshot::Sender<ModelsReply>),
     /// A running request is wanted elsewhere.
     Move(MoveRequest, oneshot::Sender<Result<MoveReply, MoveRefused>>),
+    /// What the rules say now.
+    Rules(oneshot::Sender<RulesReply>),
+    /// The owner pauses this machine, or no longer does; answered once it is on the disk.
+    Pause(Pause, oneshot::Sender<Result<(), String>>),
     /// A ticket for a newcomer.
     Invite(InviteRequest, oneshot::Sender<Result<InviteReply, InviteRefused>>),
     /// How long this peer's session is expected to last, and how good such forecasts were.

@@ -23,10 +23,13 @@ use super::network::Probed;
 use super::placements::Placements;
 use super::planner::Planner;
 use super::presence::Note;
+use super::rules::Ruling;
 use super::survival::OwnSurvival;
+use super::watching::Look;
 use crate::api::wire::ModelsReply;
 use crate::config::OwnerSettings;
 use crate::origin::{Departed, OriginNews, PlacementAsk, Records};
+use crate::owner::notice::Notice;
 use crate::owner::{OwnerReport, OwnerSight, OwnerSource, SessionTracker};
 use crate::store::{IdentitySeed, Store, StoredMembership};
 use crate::worker::{Gate, Worker};
@@ -68,6 +71,7 @@ pub(super) struct Driver {
     pub(super) tracker: SessionTracker,
     /// How the owner is looked for, and what the detector's layers see.
     pub(super) doctor: (OwnerSettings, watch::Receiver<OwnerSight>),
+    pub(super) ruling: Ruling,
     pub(super) estimates: watch::Receiver<OwnSurvival>,
 
     pub(super) gate: watch::Sender<Gate>,
@@ -100,6 +104,8 @@ pub(super) struct Inbox {
     pub(super) news: mpsc::Receiver<OriginNews>,
     pub(super) asks: mpsc::Receiver<Ask>,
     pub(super) owner: Box<dyn OwnerSource>,
+    pub(super) looks: mpsc::Receiver<Look>,
+    pub(super) system: mpsc::Receiver<Notice>,
     pub(super) notices: mpsc::Receiver<EngineNotice>,
     pub(super) engine: watch::Receiver<EngineStats>,
     pub(super) probed: mpsc::Receiver<Probed>,
@@ -115,6 +121,10 @@ enum Happened {
     News(OriginNews),
     Ask(Ask),
     Owner(OwnerReport),
+    /// At the machine, for the rules.
+    Look(Box<Look>),
+    /// The machine sleeps, shuts down, or comes back.
+    System(Notice),
     Engine(EngineNotice),
     Probed(Probed),
     Reread(Reread),
@@ -131,6 +141,8 @@ impl Inbox {
         tokio::select! {
             biased;
             report = self.owner.next() => Happened::Owner(report),
+            Some(notice) = self.system.recv() => Happened::System(notice),
+            Some(look) = self.looks.recv() => Happened::Look(Box::new(look)),
             event = self.swarm.recv() => event.map_or(Happened::SwarmEnded, |event| Happened::Swarm(Box::new(event))),
             Some(ask) = self.placements.recv() => Happened::Placement(ask),
             Some(ask) = self.asks.recv() => Happened::Ask(ask),
@@ -182,6 +194,8 @@ impl Driver {
     async fn handle(&mut self, happened: Happened) {
         match happened {
             Happened::Owner(report) => self.handle_owner(report),
+            Happened::System(notice) => self.handle_notice_of_system(notice).await,
+            Happened::Look(look) => self.handle_look(*look),
             Happened::Swarm(event) => self.handle_swarm(*event).await,
             Happened::Placement(ask) => self.handle_placement(ask),
             Happened::News(news) => self.handle_news(news),

@@ -25,22 +25,24 @@ use super::event_loop::{Driver, Inbox, Published};
 use super::links::Links;
 use super::planner::Planner;
 use super::presence::start_writer;
+use super::rules::Ruling;
 use super::survival::Prior;
 use super::tickets::Tickets;
-use super::{Clock, RunError};
+use super::{Clock, RunError, watching};
 use crate::api::{self, Api, ApiKey, Hosts};
-use crate::config::{Backend, Config, KvType, Paths};
+use crate::config::{Backend, Config, KvType, Paths, Sources};
 use crate::models::ModelStore;
 use crate::origin::{
-    Coordinating, MeasuredOverheads, OpenRequests, OriginNews, Origins, PlacementAsk, Placer, Records, Reports, Shell,
-    Submission, Workers,
+    Coordinating, Departed, MeasuredOverheads, OpenRequests, OriginNews, Origins, PlacementAsk, Placer, Records,
+    Reports, Shell, Submission, Workers,
 };
+use crate::owner::notice::{self, Notice};
 use crate::owner::{OwnerSource, SessionLog, SessionTracker, owner_source};
 use crate::store::{
     DataLock, IdentitySeed, Running, Store, StoredMembership, load_or_create_api_key, load_or_create_identity,
-    load_or_found_membership, machine_boot, unix_s, write_running,
+    load_or_found_membership, machine_boot, read_standing_orders, unix_s, write_running,
 };
-use crate::worker::{Gate, Guess, ModelSource, OneModel, StoredModels, Worker};
+use crate::worker::{Gate, Guess, MemoryRoom, ModelSource, OneModel, StoredModels, Worker};
 
 /// The fake engine's model: the same on every peer, no file.
 pub const FAKE_MODEL: ModelId = ModelId(*b"idlewild fake model, not a file!");
@@ -50,6 +52,9 @@ const DEPARTURES: usize = 64;
 
 /// Readings of the models on disk that may have ended and wait: people import one at a time.
 const REREADS: usize = 4;
+
+/// Words of the system that may wait: it sleeps and wakes a few times a day.
+const SYSTEM_NOTICES: usize = 8;
 
 /// Probes that may have ended and wait: one runs at a time.
 const PROBES: usize = 4;
@@ -71,6 +76,8 @@ pub enum EnginePlace {
 pub struct Launch {
     /// Every setting.
     pub config: Config,
+    /// Where they come from, so that changes are noticed; none where nothing is to be read anew.
+    pub sources: Option<Sources>,
     /// Where its files are.
     pub paths: Paths,
     /// Where the engine runs.
@@ -232,8 +239,16 @@ fn start_engine(launch: &Launch) -> Result<(Engine, mpsc::Receiver<EngineNotice>
     Ok((engine, notices, guess))
 }
 
-fn idle_stop(launch: &Launch) -> Duration {
-    Duration::from_secs(u64::from(launch.config.engine.idle_stop_s))
+async fn start_worker(
+    launch: &Launch,
+    models_and_room: (Arc<dyn ModelSource>, Arc<dyn MemoryRoom>),
+    (gate, store): (watch::Receiver<Gate>, &Store),
+    swarm: Swarm,
+) -> Result<(Worker, mpsc::Receiver<EngineNotice>), RunError> {
+    let (engine, notices, guess) = start_engine(launch)?;
+    let idle_stop = Duration::from_secs(u64::from(launch.config.engine.idle_stop_s));
+    let rates = store.rates().await?;
+    Ok((Worker::start(engine, models_and_room, (gate, idle_stop), (guess, &rates), swarm), notices))
 }
 
 fn prior(launch: &Launch) -> Prior {
@@ -257,6 +272,7 @@ struct Joined {
     planner: Planner,
     placements: mpsc::Receiver<PlacementAsk>,
     news: mpsc::Receiver<OriginNews>,
+    departures: broadcast::Sender<Departed>,
 }
 
 fn join_requests(me: PeerId) -> Joined {
@@ -265,7 +281,30 @@ fn join_requests(me: PeerId) -> Joined {
     let open = OpenRequests::default();
     let overheads = MeasuredOverheads::default();
     let planner = Planner::new(me, open.clone(), overheads.clone());
-    Joined { coordinating: Coordinating { placer, open, reports, overheads }, planner, placements, news }
+    let (departures, _) = broadcast::channel(DEPARTURES);
+    let coordinating = Coordinating { placer, open, reports, overheads };
+    Joined { coordinating, planner, placements, news, departures }
+}
+
+/// What the owner's rules go by.
+struct Watched {
+    ruling: Ruling,
+    room: Arc<dyn MemoryRoom>,
+    looks: mpsc::Receiver<watching::Look>,
+    system: mpsc::Receiver<Notice>,
+}
+
+fn watch_the_machine(launch: &Launch) -> Watched {
+    let (settings, rules) = watch::channel(launch.config.rules.clone());
+    let orders = watching::start_keeping(launch.paths.clone());
+    let (notices, system) = mpsc::channel(SYSTEM_NOTICES);
+    notice::listen(Duration::from_millis(u64::from(launch.config.owner.grace_ms)), notices);
+    Watched {
+        ruling: Ruling::new(settings, read_standing_orders(&launch.paths), orders),
+        room: watching::room(launch, rules.clone()),
+        looks: watching::start(launch, rules),
+        system,
+    }
 }
 
 /// Puts the parts together: `stop` ends requests and the loop, in that order of being noticed.
@@ -279,12 +318,10 @@ pub(super) async fn assemble(
     let clock = Clock::start();
     let me = swarm.me();
     let OnDisk { _lock: lock, seed, membership, role, store, boot, models, key: _ } = disk;
-    let (engine, notices, guess) = start_engine(launch)?;
     let (gate, gate_seen) = watch::channel(Gate::UNKNOWN);
-    let rates = store.rates().await?;
-    let worker = Worker::start(engine, models, (gate_seen, idle_stop(launch)), (guess, &rates), swarm.clone());
-    let (departures, _) = broadcast::channel(DEPARTURES);
-    let Joined { coordinating, planner, placements, news } = join_requests(me);
+    let Watched { ruling, room, looks, system } = watch_the_machine(launch);
+    let (worker, notices) = start_worker(launch, (models, room), (gate_seen, &store), swarm.clone()).await?;
+    let Joined { coordinating, planner, placements, news, departures } = join_requests(me);
     let workers = Workers::new(worker.clone(), swarm.clone(), departures.clone());
     let shell = Shell::new((me, clock), coordinating, workers, served.records.clone(), served.catalogue, stop.clone());
     let origins = tokio::spawn(shell.dispatch(served.submissions));
@@ -298,6 +335,8 @@ pub(super) async fn assemble(
         news,
         asks,
         owner,
+        looks,
+        system,
         notices,
         engine: worker.watch_engine(),
         probed,
@@ -326,6 +365,7 @@ pub(super) async fn assemble(
         names: Names::new(me),
         tracker: SessionTracker::default(),
         doctor,
+        ruling,
         estimates,
         gate,
         notes,

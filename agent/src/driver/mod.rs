@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! swarm events ---.                                            .--> swarm: digests, votes, answers
-//! owner reports --+--> event loop --> conversation --> pure  --+--> gate, digest, session log
+//! owner, rules ---+--> event loop --> conversation --> pure  --+--> gate, digest, session log
 //! questions ------'      (one task)   (a file each)   machine  '--> answers to origins and API
 //! ```
 //!
-//! Conversations: `presence` (owner and session), `gossip` with `digests` and `survival`, `coordination` with
-//! `placements` (election, placement), `plans` with `planner` (reports and plans of what runs), `network` with `links`, `status` and `hazard` (the command line), `tickets` (newcomers).
+//! Conversations: `presence` (owner and session), `rules` with `watching` (what forbids a session, what the system says),
+//! `gossip` with `digests` and `survival`, `coordination` with `placements` (election, placement), `plans` with `planner`
+//! (reports and plans of what runs), `network` with `links`, `status` and `hazard` (the command line), `tickets` (newcomers).
 //! `launch` and `lifetime` are the start and the end.
 //!
 //! Invariant: the loop never waits for the network, and for the disk only before a vote or to keep a ticket.
@@ -32,9 +33,11 @@ mod placements;
 mod planner;
 mod plans;
 mod presence;
+mod rules;
 mod status;
 mod survival;
 mod tickets;
+mod watching;
 
 pub use catalogue::{Catalogue, KnownModel};
 pub use clock::Clock;

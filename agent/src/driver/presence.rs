@@ -9,7 +9,7 @@ use tracing::{info, warn};
 use super::Driver;
 use super::survival::{Beginning, OwnSurvival, Prior};
 use crate::api::wire::DoctorReply;
-use crate::owner::{HORIZONS_S, OwnerReport, SessionChange, SessionInput, SessionLog, on_ac};
+use crate::owner::{HORIZONS_S, SessionChange, SessionInput, SessionLog, on_ac};
 use crate::store::{SessionMoment, Store, StoreError, unix_s};
 use crate::worker::Gate;
 
@@ -94,28 +94,24 @@ impl Writer {
 }
 
 impl Driver {
-    pub(super) fn handle_owner(&mut self, report: OwnerReport) {
-        info!(state = ?report.state, reason = report.reason, "owner");
-        self.change_session(SessionInput::Owner(report));
-    }
-
-    /// Applies an input to the session, and what follows from it.
-    pub(super) fn change_session(&mut self, input: SessionInput) {
+    /// Applies an input to the session, and what follows from it. Where it ends the session, contexts are kept for others
+    /// for `notice_ms` more milliseconds.
+    pub(super) fn change_session(&mut self, input: SessionInput, notice_ms: u32) {
         if let Some(change) = self.tracker.handle(self.now(), input) {
-            self.follow_session(change);
+            self.follow_session(change, notice_ms);
         }
     }
 
     /// Ends the session if the machine slept since the last sign of life. To be called before all else that happens.
     pub(super) fn notice_sleep(&mut self) {
         if let Some(change) = self.tracker.wake(self.now()) {
-            self.follow_session(change);
+            self.follow_session(change, self.grace_ms);
         }
     }
 
     /// What the passing of time means for the session: one may begin after sleep, and ages and forecasts are kept.
     pub(super) fn pass_time(&mut self) {
-        self.change_session(SessionInput::Tick);
+        self.change_session(SessionInput::Tick, self.grace_ms);
         let now = self.now();
         if let Some(age) = self.tracker.beat(now) {
             self.note(Note::Beat(age));
@@ -126,14 +122,14 @@ impl Driver {
         }
     }
 
-    fn follow_session(&mut self, change: SessionChange) {
+    fn follow_session(&mut self, change: SessionChange, notice_ms: u32) {
         match change {
             SessionChange::Began => {
                 self.gate.send_replace(Gate::Open);
                 info!("session began");
             }
             SessionChange::Ended { cause, length } => {
-                self.gate.send_replace(Gate::Shut { cause, notice_ms: self.grace_ms });
+                self.gate.send_replace(Gate::Shut { cause, notice_ms });
                 info!(?cause, length_s = length.as_secs(), "session ended");
             }
         }
@@ -154,8 +150,9 @@ impl Driver {
 
     /// What the digest says.
     pub(super) fn state(&self) -> PeerState {
-        match self.leaving {
-            Some(cause) => PeerState::Leaving { cause, notice_ms: self.notice_ms },
+        // The agent for good, or the machine for a while.
+        match self.leaving.map(|cause| (cause, self.notice_ms)).or(self.ruling.departing) {
+            Some((cause, notice_ms)) => PeerState::Leaving { cause, notice_ms },
             None if self.tracker.is_serving() => PeerState::Serving,
             None => PeerState::Busy,
         }
@@ -166,7 +163,7 @@ impl Driver {
         self.leaving = Some(cause);
         self.notice_ms = self.grace_ms;
         self.gate.send_replace(Gate::Shut { cause, notice_ms: self.notice_ms });
-        self.change_session(SessionInput::Leaving { cause });
+        self.change_session(SessionInput::Leaving { cause }, self.notice_ms);
         self.speak();
     }
 }

@@ -34,6 +34,8 @@ impl Driver {
                     rereads.send(reply).await.ok();
                 });
             }
+            Ask::Rules(reply) => drop(reply.send(self.rules())),
+            Ask::Pause(pause, reply) => self.handle_pause(pause, reply),
             Ask::Move(asked, answer) => self.handle_move(asked, answer),
             Ask::Hazard(reply) => self.tell_hazard(reply, false),
             Ask::RereadSessions(reply) => self.tell_hazard(reply, true),

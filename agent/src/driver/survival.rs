@@ -269,7 +269,7 @@ mod tests {
             record.week_s = None;
             record
         };
-        let jumping: Vec<_> = steady.iter().cloned().map(|mut record| {
+        let jumping = steady.iter().cloned().map(|mut record| {
             record.started_s -= if record.started_s % 14_400 == 0 { 9 * DAY_S } else { 0 };
             unknown(record)
         });

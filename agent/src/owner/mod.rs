@@ -3,19 +3,23 @@
 //! ```text
 //! layers --sightings--> Detected (Fuser, pure) --.
 //! Scripted, AlwaysIdle ---------- OwnerSource --reports--> SessionTracker (pure) --changes--> driver and SessionLog
-//!                                                                                \--checkpoints--> calibration
+//!                                                            ^ blocks, one a cause  \--checkpoints--> calibration
+//!                                  conditions --> rules (pure) --'-- notice (logind)
 //! ```
 //!
 //! Whatever cannot be seen counts as present.
 
 mod calibration;
+pub mod conditions;
 mod detected;
 mod fuse;
 mod layers;
 #[cfg(test)]
 mod life_tests;
 mod log;
+pub mod notice;
 mod power;
+pub mod rules;
 mod scripted;
 mod session;
 mod sighting;

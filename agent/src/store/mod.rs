@@ -18,6 +18,7 @@ mod lock;
 mod machine;
 mod membership;
 mod running;
+mod standing;
 #[cfg(test)]
 pub(crate) mod tiny_disk;
 
@@ -37,6 +38,7 @@ pub use membership::{
     load_or_found_membership, new_ticket,
 };
 pub use running::{Running, read_running, remove_running, write_running};
+pub use standing::{StandingOrders, read_standing_orders, write_standing_orders};
 
 /// Seconds since 1970 by this machine's clock; 0 for a clock before that.
 pub fn unix_s() -> u64 {

@@ -4,6 +4,7 @@
 //! whoever asks. The offer and the question travel on different ways, so that a question waits a moment for its offer.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -44,6 +45,21 @@ struct Books {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Contexts {
     books: Arc<Mutex<Books>>,
+    moved: Moved,
+}
+
+/// Counts the bytes of KV cache that were sent and received. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Moved(Arc<AtomicU64>);
+
+impl Moved {
+    pub(super) fn add(&self, bytes: usize) {
+        self.0.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// Keeps a context in the books. Dropping it takes it out.
@@ -93,13 +109,18 @@ impl Contexts {
         Kept { contexts: self.clone(), of, number, offer }
     }
 
+    /// What has moved so far.
+    pub(super) fn moved(&self) -> &Moved {
+        &self.moved
+    }
+
     /// Answers one peer's pulls on one stream.
     pub(super) async fn serve(self, mut context: ContextServer, open: ContextOpen) {
         let peer = context.peer();
         let refusal = match self.find(peer, &open).await {
             Ok(held) => {
                 info!(request = %open.request, to = %peer.short(), "context is being pulled");
-                give(&mut context, &held).await
+                give(&mut context, &held, &self.moved).await
             }
             Err(refusal) => Some(refusal),
         };
@@ -126,7 +147,7 @@ impl Contexts {
 
 /// Sends what is asked for until the peer has enough, is not the one any more, or the context is gone. The last two give
 /// the reason to tell.
-async fn give(context: &mut ContextServer, held: &Held) -> Option<ContextRefusal> {
+async fn give(context: &mut ContextServer, held: &Held, moved: &Moved) -> Option<ContextRefusal> {
     let peer = context.peer();
     let mut offered_to = held.offered_to.clone();
     tokio::select! {
@@ -134,11 +155,11 @@ async fn give(context: &mut ContextServer, held: &Held) -> Option<ContextRefusal
         withdrawn = offered_to.wait_for(|to| *to != Some(peer)) => {
             Some(if withdrawn.is_ok() { ContextRefusal::NotOffered } else { ContextRefusal::Gone })
         }
-        refusal = send_what_is_asked_for(context, held) => refusal,
+        refusal = send_what_is_asked_for(context, held, moved) => refusal,
     }
 }
 
-async fn send_what_is_asked_for(context: &mut ContextServer, held: &Held) -> Option<ContextRefusal> {
+async fn send_what_is_asked_for(context: &mut ContextServer, held: &Held, moved: &Moved) -> Option<ContextRefusal> {
     loop {
         let asked = tokio::time::timeout(IDLE_MAX, context.next()).await;
         let Ok(Ok(ContextRange { from, to })) = asked else { return None };
@@ -148,7 +169,10 @@ async fn send_what_is_asked_for(context: &mut ContextServer, held: &Held) -> Opt
             return Some(ContextRefusal::OtherLayout);
         }
         match held.handle.export(from, to).await {
-            Ok(bytes) => context.send(bytes).await.ok()?,
+            Ok(bytes) => {
+                moved.add(bytes.len());
+                context.send(bytes).await.ok()?;
+            }
             Err(ExportError::Gone) => return Some(ContextRefusal::Gone),
             Err(error) => {
                 debug!(request = %context.context().request, from, to, %error, "a part of a context is not given");

@@ -44,3 +44,10 @@ pub(super) async fn shut(gate: &mut watch::Receiver<Gate>) -> Shut {
 pub(super) async fn open(gate: &mut watch::Receiver<Gate>) -> bool {
     gate.wait_for(|gate| *gate == Gate::Open).await.is_ok()
 }
+
+/// Waits until the gate is shut without any notice: the memory is wanted at once. A driver that is gone hurries nobody.
+pub(super) async fn hurried(gate: &mut watch::Receiver<Gate>) {
+    if gate.wait_for(|gate| matches!(gate, Gate::Shut { notice_ms: 0, .. })).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}

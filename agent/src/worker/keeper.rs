@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tracing::info;
 
-use super::gate::{Gate, Shut, open, shut};
+use super::gate::{Gate, Shut, hurried, open, shut};
 
 /// Runs until the driver is gone. `jobs` counts those that run; `idle_stop` of zero keeps the engine for ever.
 pub(super) async fn keep(
@@ -27,9 +27,11 @@ pub(super) async fn keep(
             info!(?cause, notice_ms, "engine stops computing");
             engine.halt(true);
             let notice = Duration::from_millis(u64::from(notice_ms));
+            let mut again = gate.clone();
             tokio::select! {
                 // Without jobs no context is wanted; a worker that is gone has none.
                 _ = timeout(notice, jobs.wait_for(|running| *running == 0)) => {}
+                () = hurried(&mut again) => info!("the memory is wanted at once"),
                 is_open = open(&mut gate) => if is_open { continue },
             }
         }

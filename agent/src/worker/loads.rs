@@ -7,6 +7,7 @@ use std::time::Duration;
 use idlewild_engine::EngineStats;
 use idlewild_protocol::{ModelId, ModelInfo, ModelLoad};
 
+use super::room::need_bytes;
 use crate::store::{RateRecord, unix_s};
 
 /// Bytes of weights that a home machine's memory gives a second: what bounds decoding. Low, so that a peer that was never
@@ -101,6 +102,12 @@ impl Loads {
             load_ms: shown.load_ms,
             measured_s: unix_s(),
         })
+    }
+
+    /// What a model would take in memory, in bytes, as far as that was measured or can be guessed.
+    pub(super) fn need_bytes(&self, model: &ModelInfo) -> u64 {
+        let measured = self.memory().shown.get(&model.id).map_or(0, |shown| shown.kv_bytes_per_token);
+        need_bytes(model, measured, &self.guess)
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {

@@ -20,6 +20,7 @@ mod line;
 mod loads;
 mod patience;
 mod pull;
+mod room;
 mod source;
 mod standing;
 mod submit;
@@ -30,13 +31,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use idlewild_engine::{Engine, EngineStats};
-use idlewild_protocol::{ContextOpen, JobStart, ModelLoad, PeerId, Pull, PullPart};
+use idlewild_protocol::{ContextOpen, JobStart, ModelId, ModelLoad, PeerId, Pull, PullPart};
 use idlewild_swarm::{ContextServer, Swarm};
 use tokio::sync::watch;
 
 pub use gate::{Gate, Shut};
 pub use line::{LineClosed, OriginEnd, WorkerEnd, local_line};
 pub use loads::Guess;
+pub use room::{FreeRoom, MemoryRoom};
 pub use source::{FileAnswer, ModelSource, OneModel, Reading, StoredModels};
 
 use contexts::{Contexts, Whose};
@@ -51,6 +53,7 @@ use crate::store::RateRecord;
 pub struct Worker {
     engine: Engine,
     models: Arc<dyn ModelSource>,
+    room: Arc<dyn MemoryRoom>,
     gate: watch::Receiver<Gate>,
     jobs: Arc<watch::Sender<u32>>,
     loads: Arc<Loads>,
@@ -88,7 +91,7 @@ impl Worker {
     /// A worker that knows what earlier runs measured, and the task that stops its engine (spawned here; it ends with the gate's sender).
     pub fn start(
         engine: Engine,
-        models: Arc<dyn ModelSource>,
+        (models, room): (Arc<dyn ModelSource>, Arc<dyn MemoryRoom>),
         (gate, idle_stop): (watch::Receiver<Gate>, Duration),
         (guess, records): (Guess, &[RateRecord]),
         swarm: Swarm,
@@ -96,7 +99,8 @@ impl Worker {
         let jobs = Arc::new(watch::Sender::new(0));
         tokio::spawn(keeper::keep(engine.clone(), gate.clone(), jobs.subscribe(), idle_stop));
         let loads = Arc::new(Loads::new(guess, records));
-        Self { engine, models, gate, jobs, loads, swarm, contexts: Contexts::default(), patience: Patience::default() }
+        let (contexts, patience) = (Contexts::default(), Patience::default());
+        Self { engine, models, room, gate, jobs, loads, swarm, contexts, patience }
     }
 
     /// Runs a job on a task of its own.
@@ -147,12 +151,29 @@ impl Worker {
             kv_bytes_per_token: loaded.kv_bytes_per_token,
             prefill_tps: f64::from(stats.prefill_tps),
             kv_tps: self.kv_tps(pull.holder),
+            moved: self.contexts.moved().clone(),
         })
+    }
+
+    /// Why a model that is not loaded cannot be for lack of memory; none where it is, or fits, or nobody knows.
+    fn no_room_for(&self, model: ModelId) -> Option<String> {
+        if self.engine.stats().model.is_some_and(|loaded| loaded.id == model) {
+            return None;
+        }
+        let info = self.models.list().into_iter().find(|info| info.id == model)?;
+        // Without a file (the fake engine's) nothing is taken.
+        let room = if info.size_bytes == 0 { None } else { self.room.free_bytes() };
+        room::refusal(&info, self.loads.need_bytes(&info), room?)
     }
 
     /// Jobs that run.
     pub fn jobs_running(&self) -> u32 {
         *self.jobs.borrow()
+    }
+
+    /// Bytes of KV cache that this peer has sent and received since its start.
+    pub fn moved_bytes(&self) -> u64 {
+        self.contexts.moved().bytes()
     }
 
     /// Follows the number of running jobs.

@@ -6,6 +6,7 @@ use idlewild_engine::{EngineError, EngineJob, EngineStream};
 use idlewild_protocol::{JobEvent, JobFailure, JobRequest, JobStart};
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
+use tracing::warn;
 
 use super::early::Early;
 use super::gate::{Gate, shut};
@@ -86,6 +87,10 @@ pub(super) async fn begin(
 async fn submit(worker: &Worker, job: EngineJob, how: How) -> Result<EngineStream, JobFailure> {
     let file = worker.models.file(job.model).await.map_err(JobFailure::Model)?;
     worker.loads.job_begins(job.model);
+    if let Some(why) = worker.no_room_for(job.model) {
+        warn!(why, "a model is not loaded");
+        return Err(JobFailure::Model(why));
+    }
     let was_verified = file.verify;
     let loaded = match how {
         How::Work | How::GetReady { .. } => worker.engine.load(file).await,

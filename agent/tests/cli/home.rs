@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// An agent that talks on loopback only.
-pub(crate) const QUIETLY: [&str; 11] = [
+pub(crate) const QUIETLY: [&str; 13] = [
     "up",
     "--set",
     "api.port=0",
@@ -21,6 +21,8 @@ pub(crate) const QUIETLY: [&str; 11] = [
     "swarm.mdns=false",
     "--set",
     "engine.backend=fake",
+    "--set",
+    "rules.enabled=false",
 ];
 
 /// A home that is removed at the end of its test.

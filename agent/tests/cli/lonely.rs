@@ -8,7 +8,18 @@ use crate::home::Home;
 #[test]
 fn commands_that_need_an_agent_say_that_none_runs() {
     let home = Home::new();
-    for arguments in [&["status"][..], &["status", "--json"], &["run", "hello"], &["explain"], &["invite"], &["down"]] {
+    for arguments in [
+        &["status"][..],
+        &["status", "--json"],
+        &["run", "hello"],
+        &["explain"],
+        &["invite"],
+        &["down"],
+        &["pause"],
+        &["resume"],
+        &["snooze", "5m"],
+        &["rules"],
+    ] {
         let ended = home.run(arguments);
         ended.check(exit::NO_AGENT, &["no agent is running"]);
         assert_eq!(ended.out, "", "{arguments:?}");
@@ -54,6 +65,8 @@ fn a_wrong_command_line_is_a_usage_error() {
         &["frobnicate"],
         &["up", "--no-such-flag"],
         &["invite", "--ttl", "5s"],
+        &["snooze"],
+        &["snooze", "400d"],
         &["dev", "cluster", "--peers", "17"],
         &["run", ""],
         &["up", "--set", "engine.slots"],

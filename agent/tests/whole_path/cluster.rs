@@ -68,6 +68,8 @@ impl Agent {
         let mut config = Layer::default().with_defaults();
         config.api.port = 0;
         config.swarm.port = 0;
+        // Other tests use this machine too.
+        config.rules.enabled = false;
         config.swarm.listen = vec![IpAddr::V4(Ipv4Addr::LOCALHOST)];
         config.swarm.mdns = false;
         config.engine.backend = Backend::Fake;
@@ -111,7 +113,8 @@ impl Agent {
         let is_free = || !DataLock::is_held(&self.paths) && !log.exists();
         eventually("nobody uses its directory", || async { is_free().then_some(()) }).await;
         remove_running(&self.paths);
-        let launch = Launch { config: self.config.clone(), paths: self.paths.clone(), engine: EnginePlace::Thread };
+        let (config, paths) = (self.config.clone(), self.paths.clone());
+        let launch = Launch { config, sources: None, paths, engine: EnginePlace::Thread };
         let stop = self.stop.clone();
         runtime.spawn(async move {
             if let Err(error) = run_until(launch, stop).await {

@@ -17,6 +17,9 @@ use crate::{Host, Lab};
 const DESKTOP: [&str; 6] =
     ["DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR", "XDG_SESSION_TYPE", "DBUS_SESSION_BUS_ADDRESS"];
 
+/// Names the system bus to whatever uses one.
+const SYSTEM_BUS: &str = "DBUS_SYSTEM_BUS_ADDRESS";
+
 /// The address of a bus that is not there.
 const NO_BUS: &str = "unix:path=/nonexistent/bus";
 
@@ -66,7 +69,7 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// An agent of a lab on one of its hosts, always idle, with a home of its own that outlives it.
+    /// An agent of a lab on one of its hosts, always idle and without rules (other tests use this machine too), with a home of its own that outlives it.
     pub fn new(lab: &Lab, host: &Host) -> Result<Self> {
         Self::named(lab, host, host.name())
     }
@@ -75,13 +78,16 @@ impl Launch {
     pub fn named(lab: &Lab, host: &Host, name: &str) -> Result<Self> {
         let home = lab.directory(&format!("home-{name}"))?;
         let logs = lab.files().join(format!("{name}.log"));
-        // An agent of a test sees no screen and no login of the machine that the test runs on.
-        let environment = BTreeMap::from([("DBUS_SYSTEM_BUS_ADDRESS".to_owned(), NO_BUS.into())]);
+        // An agent of a test sees no screen, no login and no bus of the machine that the test runs on.
+        let environment = BTreeMap::from([(SYSTEM_BUS.to_owned(), NO_BUS.into())]);
         let settings = BTreeMap::new();
         let launch = Self { host: host.clone(), home, settings, logs, environment, wrapper: Vec::new() };
         fs::write(&launch.logs, "").context("make the log")?;
         lab.logs().watch(&launch.logs);
-        Ok(launch.set("owner.source", "always_idle").set("log.level", "info,idlewild=debug"))
+        Ok(launch
+            .set("owner.source", "always_idle")
+            .set("rules.enabled", false)
+            .set("log.level", "info,idlewild=debug"))
     }
 
     /// Sets a key of `config.toml`.
@@ -89,6 +95,20 @@ impl Launch {
     pub fn set(mut self, key: &str, value: impl Into<Setting>) -> Self {
         self.settings.insert(key.to_owned(), value.into().0);
         self
+    }
+
+    /// Listens to this system bus.
+    #[must_use]
+    pub fn system_bus(mut self, address: &str) -> Self {
+        self.environment.insert(SYSTEM_BUS.to_owned(), address.into());
+        self
+    }
+
+    /// Writes its `config.toml`, also while it runs. What [`Launch::set`] says is stronger.
+    pub fn configure(&self, text: &str) -> Result<()> {
+        let directory = self.home.join("config");
+        fs::create_dir_all(&directory).context("make the directory of settings")?;
+        fs::write(directory.join("config.toml"), text).context("write the settings")
     }
 
     /// Uses the fake engine, whose one model is `fake`.

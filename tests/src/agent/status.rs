@@ -14,7 +14,7 @@ pub struct Status {
     pub swarm: String,
     /// Whether it takes work: `{"state": "serving"}` and so on.
     pub state: Value,
-    /// Why.
+    /// Why, in words.
     pub reason: String,
     /// Where its API listens.
     pub api: String,
@@ -176,6 +176,8 @@ pub struct Assignment {
     pub from_index: u32,
     /// How it ended.
     pub ended: Option<String>,
+    /// Why its worker left.
+    pub cause: Option<String>,
     /// What it would have cost on each peer.
     pub terms: Vec<Terms>,
 }

@@ -20,6 +20,8 @@ use tracing::{debug, info};
 
 use plan::{PullPlan, Range};
 
+use super::contexts::Moved;
+
 /// Times that a stream may break before the rest is made from the ids.
 const STREAMS_MAX: u32 = 3;
 
@@ -67,6 +69,8 @@ pub(super) struct Source {
     pub(super) prefill_tps: f64,
     /// Tokens a second that the link carries, if that is known.
     pub(super) kv_tps: Option<f64>,
+    /// Counts what comes.
+    pub(super) moved: Moved,
 }
 
 /// A pull under way. Dropping it ends it; what the sequence then expects is up to the one who dropped it.
@@ -256,6 +260,7 @@ impl Pull {
     async fn take(&self, answer: Pulled) -> (Range, Taken) {
         match answer {
             Pulled::Chunk { header: ChunkHeader { from, to, .. }, bytes } => {
+                self.source.moved.add(bytes.len());
                 let imported = self.handle.import(KvChunk { from, to, bytes }).await;
                 (Range { from, to }, if imported.is_ok() { Taken::Chunk } else { Taken::Nothing })
             }
