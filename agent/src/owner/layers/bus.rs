@@ -99,10 +99,8 @@ fn trouble(what: &str, error: &zbus::Error) -> Trouble {
 }
 
 fn is_absent(error: &zbus::Error) -> bool {
-    if let zbus::Error::InputOutput(error) = error {
+    if let zbus::Error::InputOutput(error) | zbus::Error::Connection(error, _) = error {
         is_nobody_there(error)
-    } else if let zbus::Error::Connection(error, _) = error {
-        is_absent(error)
     } else {
         matches!(error, zbus::Error::Address(_)) || is_nobody(error)
     }
