@@ -18,13 +18,16 @@ const CRATES: [(&str, &[&str]); 6] = [
 ];
 
 /// Outside crates that only some of ours may name (by the beginning of their name), tests included.
-const OUTSIDE: [(&str, &[&str]); 7] = [
+const OUTSIDE: [(&str, &[&str]); 10] = [
     ("libp2p", &["idlewild-swarm"]),
     ("yamux", &["idlewild-swarm"]),
     ("llama", &["idlewild-engine"]),
     ("bincode", &["idlewild-protocol", "idlewild-engine"]),
     ("rusqlite", &["idlewild", "idlewild-tests"]),
     ("axum", &["idlewild"]),
+    ("zbus", &["idlewild"]),
+    ("x11rb", &["idlewild"]),
+    ("wayland", &["idlewild", "idlewild-tests"]),
     ("anyhow", &["idlewild", "idlewild-tests"]),
 ];
 

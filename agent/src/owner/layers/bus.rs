@@ -24,7 +24,7 @@ pub(super) async fn session() -> Result<Connection, Trouble> {
     connect("the session bus", Builder::session()).await
 }
 
-async fn connect(what: &str, builder: Builder<'static>) -> Result<Connection, Trouble> {
+async fn connect(what: &str, builder: Builder<'_>) -> Result<Connection, Trouble> {
     let built = async { builder.method_timeout(ANSWER).build().await.map_err(|error| trouble(what, &error)) };
     answer(what, built).await
 }
@@ -94,13 +94,16 @@ pub(super) fn closed(what: &str) -> Trouble {
 
 /// Sorts an error: whatever speaks of something that is not there is no blindness.
 fn trouble(what: &str, error: &zbus::Error) -> Trouble {
-    let is_absent = if let zbus::Error::InputOutput(error) = error {
+    let why = format!("{what}: {error}");
+    if is_absent(error) { Trouble::Absent(why) } else { Trouble::Blind(why) }
+}
+
+fn is_absent(error: &zbus::Error) -> bool {
+    if let zbus::Error::InputOutput(error) | zbus::Error::Connection(error, _) = error {
         is_nobody_there(error)
     } else {
         matches!(error, zbus::Error::Address(_)) || is_nobody(error)
-    };
-    let why = format!("{what}: {error}");
-    if is_absent { Trouble::Absent(why) } else { Trouble::Blind(why) }
+    }
 }
 
 /// Whether the bus says that nobody owns the name, and nobody can be started to.
@@ -113,4 +116,23 @@ fn is_nobody(error: &zbus::Error) -> bool {
         return false;
     };
     ["ServiceUnknown", "NameHasNoOwner"].iter().any(|end| name.ends_with(end)) || name.contains(".Spawn.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_bus_that_is_not_there_is_absent_and_one_that_hangs_is_not_seen() {
+        let dir = tempfile::tempdir().unwrap();
+        let (gone, silent) = (dir.path().join("gone"), dir.path().join("silent"));
+        let _listener = std::os::unix::net::UnixListener::bind(&silent).unwrap();
+        let at = |path: &std::path::Path| {
+            let address = format!("unix:path={}", path.display());
+            async move { connect("the bus", Builder::address(address.as_str())).await.map(drop) }
+        };
+        let absent = at(&gone).await;
+        assert!(matches!(absent, Err(Trouble::Absent(_))), "{absent:?}");
+        assert_eq!(at(&silent).await, Err(Trouble::Blind("the bus does not answer".to_owned())));
+    }
 }

@@ -18,6 +18,9 @@ const MONITOR: Object<'static> = Object {
     interface: "org.gnome.Mutter.IdleMonitor",
 };
 
+/// By how much its alarm may come before its counter reads the alarm's time. What is left of the delay the fuser waits for.
+const EARLY: Duration = Duration::from_millis(50);
+
 pub(super) async fn watch(out: Outlet) -> Trouble {
     match follow(&out).await {
         Ok(never) => match never {},
@@ -88,7 +91,7 @@ async fn watch_for_input(bus: &Connection) -> Result<(), Trouble> {
 async fn look(bus: &Connection, out: &Outlet) -> Result<bool, Trouble> {
     let idle_ms: u64 = MONITOR.call(bus, "GetIdletime", &()).await?;
     let idle = Duration::from_millis(idle_ms);
-    let is_quiet = idle >= out.alarm;
+    let is_quiet = idle + EARLY >= out.alarm;
     out.say(if is_quiet { Sighting::Quiet { since: since_boot().saturating_sub(idle) } } else { Sighting::Active })
         .await;
     Ok(is_quiet)
