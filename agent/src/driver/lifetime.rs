@@ -102,7 +102,8 @@ pub async fn run(launch: Launch) -> Result<(), RunError> {
         info!("told to end by a signal");
         signalled.cancel();
     });
-    let outcome = run_until(launch, stop).await;
+    // On the heap: it holds the whole agent.
+    let outcome = Box::pin(run_until(launch, stop)).await;
     watch.abort();
     outcome
 }

@@ -70,7 +70,6 @@ struct Nature {
 const ABLE: Nature =
     Nature { rates: STEADY, slots: 2, patience: Patience { last_feed: HOUR, parked: HOUR }, gives: true };
 
-/// A peer that works. Dropping it ends it.
 /// Memory without bounds.
 #[derive(Debug)]
 struct AnyRoom;
@@ -81,6 +80,7 @@ impl MemoryRoom for AnyRoom {
     }
 }
 
+/// A peer that works. Dropping it ends it.
 struct Peer {
     worker: Worker,
     swarm: Swarm,
@@ -120,7 +120,13 @@ impl Peer {
             Arc::new(OneModel(ModelInfo { id: MODEL, name: "fake".to_owned(), size_bytes: 0, context_tokens: 2048 }));
         let (gate, gate_seen) = watch::channel(Gate::Open);
         let guess = Guess { rates: None, context_tokens: 2048, kv_tokens: 4096, slots: nature.slots };
-        let worker = Worker::start(engine, (models, Arc::new(AnyRoom)), (gate_seen, Duration::ZERO), (guess, &[]), swarm.clone());
+        let worker = Worker::start(
+            engine,
+            (models, Arc::new(AnyRoom)),
+            (gate_seen, Duration::ZERO),
+            (guess, &[]),
+            swarm.clone(),
+        );
         let worker = Worker { patience: nature.patience, ..worker };
         let serving = tokio::spawn(serve(worker.clone(), events, nature.gives));
         let peer = Self { worker, swarm, _gate: gate, _serving: AbortOnDropHandle::new(serving) };
