@@ -9,7 +9,7 @@ use tracing::{info, warn};
 use super::Driver;
 use super::survival::{Beginning, OwnSurvival, Prior};
 use crate::api::wire::DoctorReply;
-use crate::owner::{HORIZONS_S, SessionChange, SessionInput, SessionLog, on_ac};
+use crate::owner::{HORIZONS_S, SessionChange, SessionInput, SessionLog};
 use crate::store::{SessionMoment, Store, StoreError, unix_s};
 use crate::worker::Gate;
 
@@ -134,7 +134,7 @@ impl Driver {
             }
         }
         self.speak();
-        self.note(Note::Change(change, SessionMoment { wall_s: unix_s(), on_ac: on_ac() }));
+        self.note(Note::Change(change, SessionMoment { wall_s: unix_s(), on_ac: self.ruling.is_on_mains() }));
     }
 
     /// How the owner is looked for, and what is seen.

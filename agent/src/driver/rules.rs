@@ -14,7 +14,7 @@ use super::Driver;
 use super::watching::{Kept, Look, OrdersOut};
 use crate::api::wire::{RuleReply, RulesReply, StandingWord};
 use crate::config::{Reloaded, RuleSettings};
-use crate::owner::conditions::Conditions;
+use crate::owner::conditions::{Conditions, Power};
 use crate::owner::notice::Notice;
 use crate::owner::rules::{Block, Pause, Seen, Standing, Suspensions, Verdict, decide, wall_clock};
 use crate::owner::{OwnerReport, OwnerState, SessionInput};
@@ -84,6 +84,11 @@ impl Ruling {
     fn standing_orders(&self) -> StandingOrders {
         let Seen { pause, transferred_bytes, .. } = self.seen;
         StandingOrders { pause, day: self.transfer.day, transferred_bytes }
+    }
+
+    /// Whether the machine runs on mains, by the last look.
+    pub(super) fn is_on_mains(&self) -> Option<bool> {
+        self.seen.conditions.power.map(|power| power == Power::Mains)
     }
 
     /// What was exchanged since the last look, on the day that it is.
