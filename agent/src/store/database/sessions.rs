@@ -13,7 +13,7 @@ const MAX_BOOTS: u32 = 100;
 
 /// A session in the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SessionId(i64);
+pub struct SessionId(pub(super) i64);
 
 /// A start of the agent.
 #[derive(Debug, Clone, PartialEq)]
