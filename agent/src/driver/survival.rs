@@ -269,13 +269,13 @@ mod tests {
             record.week_s = None;
             record
         };
-        let jumping = steady.iter().cloned().map(|mut record| {
+        let jump = |mut record: SessionRecord| {
             record.started_s -= if record.started_s % 14_400 == 0 { 9 * DAY_S } else { 0 };
             unknown(record)
-        });
-        let steady: Vec<_> = steady.iter().cloned().map(unknown).collect();
-        let (one, other) =
-            (OwnSurvival::fit(Prior::Used, &steady), OwnSurvival::fit(Prior::Used, &jumping.collect::<Vec<_>>()));
+        };
+        let jumping: Vec<_> = steady.iter().cloned().map(jump).collect();
+        let steady: Vec<_> = steady.into_iter().map(unknown).collect();
+        let (one, other) = (OwnSurvival::fit(Prior::Used, &steady), OwnSurvival::fit(Prior::Used, &jumping));
         let (one, other) = (stays(&one, 600.0, 1800.0), stays(&other, 600.0, 1800.0));
         assert!((one - other).abs() < 0.1, "{one} {other}");
     }
