@@ -20,11 +20,12 @@ pub struct Key {
     pub about: &'static [&'static str],
 }
 
-/// Sections whose keys count within seconds of a change of `config.toml`. All others count from the next start on.
+/// Sections whose keys count within seconds of a change of `config.toml`. The keys of others count from the next start on,
+/// but for those below.
 const LIVE_SECTIONS: [&str; 1] = ["rules"];
 
-/// Keys of such sections that are read at the start only.
-const START_ONLY: [(&str, &str); 1] = [("rules", "root")];
+/// Keys that are unlike their section: of a live one read at the start only, of another one live.
+const UNLIKE_THEIR_SECTION: [(&str, &str); 1] = [("rules", "root")];
 
 impl Key {
     /// The environment variable that sets it.
@@ -34,7 +35,7 @@ impl Key {
 
     /// Whether a change counts without a restart.
     pub fn is_live(&self) -> bool {
-        LIVE_SECTIONS.contains(&self.section) && !START_ONLY.contains(&(self.section, self.name))
+        LIVE_SECTIONS.contains(&self.section) != UNLIKE_THEIR_SECTION.contains(&(self.section, self.name))
     }
 }
 

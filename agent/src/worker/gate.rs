@@ -51,3 +51,27 @@ pub(super) async fn hurried(gate: &mut watch::Receiver<Gate>) {
         std::future::pending::<()>().await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    fn shut_for(notice_ms: u32) -> Gate {
+        Gate::Shut { cause: DepartureCause::OwnerReturned, notice_ms }
+    }
+
+    #[test]
+    fn a_notice_that_is_taken_back_hurries_and_a_driver_that_is_gone_does_not() {
+        let (driver, mut gate) = watch::channel(Gate::Open);
+        assert!(hurried(&mut gate).now_or_never().is_none());
+        driver.send_replace(shut_for(1800));
+        assert!(hurried(&mut gate).now_or_never().is_none());
+        driver.send_replace(shut_for(0));
+        assert!(hurried(&mut gate).now_or_never().is_some());
+        driver.send_replace(Gate::Open);
+        drop(driver);
+        assert!(hurried(&mut gate).now_or_never().is_none());
+    }
+}
