@@ -146,7 +146,8 @@ struct Job<'a> {
 enum Woke {
     Told(JobRequest),
     Engine(SequenceEvent),
-    Pulled,
+    /// Whether all has come.
+    Pulled(bool),
     OutOfPatience,
 }
 
@@ -166,7 +167,7 @@ impl Job<'_> {
             match self.wake().await? {
                 Woke::Told(word) => self.obey(word)?,
                 Woke::Engine(event) => self.hear(event).await?,
-                Woke::Pulled => self.have_pulled()?,
+                Woke::Pulled(is_all) => self.have_pulled(is_all)?,
                 Woke::OutOfPatience => self.wait_no_longer()?,
             }
         }
@@ -198,7 +199,7 @@ impl Job<'_> {
                 Some(event) => Ok(Woke::Engine(event)),
                 None => Err(End::Failed(JobFailure::Engine("it went away".to_owned()))),
             },
-            () = pulled => Ok(Woke::Pulled),
+            is_all = pulled => Ok(Woke::Pulled(is_all)),
             () = out_of_patience => Ok(Woke::OutOfPatience),
         }
     }

@@ -72,15 +72,19 @@ impl Job<'_> {
         self.stream.handle().expect(None).ok();
     }
 
-    pub(super) fn have_pulled(&mut self) -> Result<(), End> {
+    /// Where all has come, the sequence says in a moment that it holds it; else nothing is left to wait for.
+    pub(super) fn have_pulled(&mut self, is_all: bool) -> Result<(), End> {
         self.pulling = None;
+        if !is_all {
+            self.pull_until = None;
+        }
         self.look_whether_ready()
     }
 
     /// A worker that gets ready draws once it holds nearly all, and nothing more is pulled that is worth waiting for.
     pub(super) fn look_whether_ready(&mut self) -> Result<(), End> {
-        let is_pulling = self.pulling.is_some() || self.pull.is_some();
-        let is_ready = self.lag() <= if is_pulling { LAST_TOKENS } else { SHORT_TOKENS };
+        let is_coming = self.pulling.is_some() || self.pull.is_some() || self.pull_until.is_some();
+        let is_ready = self.lag() <= if is_coming { LAST_TOKENS } else { SHORT_TOKENS };
         if is_ready { self.begin_to_work() } else { Ok(()) }
     }
 

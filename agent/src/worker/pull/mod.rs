@@ -78,7 +78,7 @@ pub(super) struct Source {
 pub(super) struct Pulling {
     known: watch::Sender<Known>,
     held: watch::Sender<u32>,
-    task: AbortOnDropHandle<()>,
+    task: AbortOnDropHandle<bool>,
 }
 
 impl Pulling {
@@ -112,10 +112,11 @@ impl Pulling {
         self.held.send_replace(tokens);
     }
 
-    /// Waits until nothing more will be pulled. May be dropped and called again.
-    pub(super) async fn finished(&mut self) {
+    /// Waits until nothing more will be pulled; whether the whole has come, and is on its way into the sequence. May be
+    /// dropped and called again until it has answered.
+    pub(super) async fn finished(&mut self) -> bool {
         // A task that panicked pulls nothing more either.
-        (&mut self.task).await.ok();
+        (&mut self.task).await.unwrap_or(false)
     }
 }
 
@@ -168,11 +169,13 @@ enum Taken {
 }
 
 impl Pull {
-    async fn run(mut self) {
+    /// Whether the whole has come: a rest leaves to the sequence what is sooner made.
+    async fn run(mut self) -> bool {
+        let mut left = Left::Broken;
         let known = self.known.borrow().positions;
         let mut plan = PullPlan::new(self.source.part, chunk_tokens(&self.source), known);
         for _ in 0..STREAMS_MAX {
-            let left = self.converse(&mut plan).await;
+            left = self.converse(&mut plan).await;
             debug!(?left, part = ?plan.part(), "pull");
             if left != Left::Broken {
                 break;
@@ -182,6 +185,7 @@ impl Pull {
         }
         // A sequence that is gone expects nothing.
         self.handle.expect(None).ok();
+        left == Left::Done && plan.part() == PullPart::Whole
     }
 
     /// Pulls on one stream until it is of no use any more.
