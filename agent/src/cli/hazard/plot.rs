@@ -74,13 +74,14 @@ fn coloured(cells: &str, look: Look) -> String {
 
 fn axis(columns: usize, first_s: f64, span: f64) -> String {
     let mut axis = vec![' '; LABELS + columns];
-    let mut free = 0;
-    for (t_s, mark) in MARKS {
+    // From the end, which is always marked, as far as there is room.
+    let mut free = axis.len();
+    for (t_s, mark) in MARKS.into_iter().rev() {
         let at = LABELS + ((t_s / first_s).ln() / span * (columns - 1) as f64).round() as usize;
         let at = at.min(axis.len() - mark.len());
-        if at >= free {
+        if at + mark.len() <= free {
             axis[at..].iter_mut().zip(mark.chars()).for_each(|(cell, c)| *cell = c);
-            free = at + mark.len() + 1;
+            free = at.saturating_sub(1);
         }
     }
     axis.into_iter().collect::<String>().trim_end().to_owned()
