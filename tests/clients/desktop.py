@@ -37,7 +37,7 @@ class Logind:
         self.root = dbusmock.mockobject.DBusMockObject(self.name, "/org/freedesktop/login1", MANAGER, {}, os.devnull)
         self.root.AddTemplate("logind", {})
         dbusmock.mockobject.objects["/org/freedesktop/login1"] = self.root
-        self.root.inhibitors = []
+        dbusmock.mockobject.inhibitors = []
 
     @staticmethod
     def at(name):
@@ -58,11 +58,11 @@ class Logind:
         self.root.EmitSignal(MANAGER, "SessionRemoved", "so", [name, dbus.ObjectPath("/")])
 
     def inhibit(self, who, why):
-        self.root.inhibitors = [("idle", who, why, "block", dbus.UInt32(0), dbus.UInt32(1))]
+        dbusmock.mockobject.inhibitors = [("idle", who, why, "block", dbus.UInt32(0), dbus.UInt32(1))]
         self.tell()
 
     def release(self):
-        self.root.inhibitors = []
+        dbusmock.mockobject.inhibitors = []
         self.tell()
 
     def tell(self):

@@ -78,8 +78,10 @@ impl World {
         let stopped = (at + DAY).saturating_sub(began_at);
         let stopped = stopped.checked_sub(DAY).unwrap_or(stopped);
         ensure!(stopped < Duration::from_mins(1), "the halt was logged before the input: {line}");
+        // Before the delay has passed again, and the answer goes on where it was.
+        drop(stream);
         worker.until(Duration::from_secs(5), "an engine without work", |status| {
-            (status.engine.running == 0).then_some(())
+            (status.engine.running == 0 && status.jobs_running == 0).then_some(())
         })?;
         Ok(Reaction { stopped, known })
     }
