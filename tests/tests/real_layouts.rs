@@ -48,6 +48,10 @@ fn contexts_travel_between_caches_of_one_form_and_to_others_as_ids() -> Verdict 
         let to_another = moved(origin, &request, cluster.0[2].peer()?)?;
         ensure!(to_another.bytes.unwrap_or(0) == 0, "f16 to q8_0 sent KV: {to_another:?}");
         ensure!(to_another.pulled_tokens.unwrap_or(0) == 0, "f16 to q8_0 pulled: {to_another:?}");
+        let log = cluster.0[2].log()?;
+        let of_pulls: Vec<&str> = log.lines().filter(|line| line.contains("KV cache")).collect();
+        let is_refused_once = of_pulls.len() == 1 && of_pulls[0].contains("not given");
+        ensure!(is_refused_once, "one refusal, with its reason, and no further stream: {of_pulls:#?}");
         let to_its_like = moved(origin, &request, cluster.0[3].peer()?)?;
         ensure!(to_its_like.pulled_tokens.unwrap_or(0) > 250, "q8_0 to q8_0 pulled: {to_its_like:?}");
         let back = moved(origin, &request, cluster.0[1].peer()?)?;

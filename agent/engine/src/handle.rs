@@ -1,6 +1,6 @@
 //! What can be asked of one sequence while it exists.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bincode::{Decode, Encode};
 use idlewild_protocol::{MAX_CHUNK_BYTES, MAX_CHUNK_TOKENS, TokenId};
@@ -24,7 +24,7 @@ pub struct KvChunk {
 /// A command did not reach the sequence. Nothing has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SequenceError {
-    /// As many commands wait as may; the same again a moment later may do.
+    /// As many commands to this sequence wait as may; the same again a moment later may do.
     #[error("too many commands wait for the engine")]
     Busy,
     /// The engine is gone.
@@ -69,16 +69,27 @@ pub(crate) enum SequenceCommand {
     Export { ticket: u64, from: u32, to: u32 },
 }
 
+/// Words to one sequence that may wait for the supervisor: what an origin says while a slow machine takes a step of seconds.
+/// Each sequence has so many of its own, so that whoever says too much fills no place of another's.
+pub(crate) const SHARE_MAX: u32 = 128;
+
+/// Ids that take one more place of a share: what waits is bounded in bytes as well.
+const IDS_PER_PLACE: u32 = 512;
+
 /// A command on its way to the supervisor.
 #[derive(Debug)]
 pub(crate) struct Told {
     pub(crate) id: SequenceId,
     pub(crate) what: Asked,
+    /// Its places in the sequence's share, until it is passed on; none where its number is bounded otherwise.
+    pub(crate) places: Option<OwnedSemaphorePermit>,
 }
 
 #[derive(Debug)]
 pub(crate) enum Asked {
     Command(SequenceCommand),
+    /// Whatever is to be expected when it is passed on.
+    Expect(Arc<Expectation>),
     /// With its place among the chunks in flight, which it keeps until the child has it.
     Import(KvChunk, OwnedSemaphorePermit),
     Export {
@@ -88,8 +99,41 @@ pub(crate) enum Asked {
     },
 }
 
+/// What a sequence is to expect. The last word counts, and finds its place however much else waits: a sequence that was not
+/// told to expect nothing would wait for ever.
+#[derive(Debug, Default)]
+pub(crate) struct Expectation(Mutex<Expected>);
+
+#[derive(Debug, Default)]
+struct Expected {
+    from: Option<u32>,
+    /// The supervisor has still to take it.
+    is_on_its_way: bool,
+}
+
+impl Expectation {
+    /// Replaces what was to be expected; whether that has to be sent.
+    fn replace(&self, from: Option<u32>) -> bool {
+        let mut expected = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        expected.from = from;
+        !std::mem::replace(&mut expected.is_on_its_way, true)
+    }
+
+    /// It could not be sent.
+    fn recall(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_on_its_way = false;
+    }
+
+    /// What is to be expected now: what is said later is sent anew.
+    pub(crate) fn take(&self) -> Option<u32> {
+        let mut expected = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        expected.is_on_its_way = false;
+        expected.from
+    }
+}
+
 /// Commands to one sequence, from wherever in the agent, while its stream is read elsewhere. Commands of one handle are
-/// obeyed in the order in which they were given. To a sequence that has ended they mean nothing, and nothing comes of
+/// obeyed in the order in which they were given, but for `expect`, of which the last word counts as soon as it can. To a sequence that has ended they mean nothing, and nothing comes of
 /// them. What a sequence cannot obey it says in its stream.
 ///
 /// Invariant: a handle keeps neither the sequence nor the engine alive.
@@ -98,13 +142,17 @@ pub struct SequenceHandle {
     pub(crate) id: SequenceId,
     pub(crate) told: mpsc::Sender<Told>,
     pub(crate) chunks: Arc<Semaphore>,
+    /// Places for this sequence's words, [`SHARE_MAX`] in all.
+    pub(crate) share: Arc<Semaphore>,
+    pub(crate) expectation: Arc<Expectation>,
 }
 
 impl SequenceHandle {
     /// To one that does not draw yet: more ids of the answer, the first at `from_index`. What it knows is passed over;
     /// a gap, another id than the known one, or more than it has room for gives `SequenceEvent::ExtendRefused`.
     pub fn extend(&self, from_index: u32, ids: Vec<TokenId>) -> Result<(), SequenceError> {
-        self.tell(SequenceCommand::Extend { from_index, ids })
+        let places = 1 + u32::try_from(ids.len()).unwrap_or(u32::MAX) / IDS_PER_PLACE;
+        self.tell_large(SequenceCommand::Extend { from_index, ids }, places.min(SHARE_MAX))
     }
 
     /// To a standby: from here on it is a successor, as [`crate::Engine::get_ready`] makes one. What `pause` and
@@ -133,9 +181,17 @@ impl SequenceHandle {
     }
 
     /// The positions from `from` on will be imported, so they are not evaluated. None: whatever is neither held nor
-    /// buffered is evaluated. A refused import means none, too.
+    /// buffered is evaluated. A refused import means none, too. Never too much for the sequence: of what still waits to be
+    /// passed on, this replaces the last.
     pub fn expect(&self, from: Option<u32>) -> Result<(), SequenceError> {
-        self.tell(SequenceCommand::Expect { from })
+        if !self.expectation.replace(from) {
+            return Ok(());
+        }
+        let what = Asked::Expect(Arc::clone(&self.expectation));
+        self.told.try_send(Told { id: self.id, what, places: None }).map_err(|error| {
+            self.expectation.recall();
+            refusal_of(&error)
+        })
     }
 
     /// While paused, the sequence computes nothing and keeps what it has; it still exports and imports.
@@ -153,7 +209,7 @@ impl SequenceHandle {
             return Err(SequenceError::BadChunk);
         }
         let permit = Arc::clone(&self.chunks).acquire_owned().await.map_err(|_| SequenceError::Gone)?;
-        let told = Told { id: self.id, what: Asked::Import(chunk, permit) };
+        let told = Told { id: self.id, what: Asked::Import(chunk, permit), places: None };
         self.told.send(told).await.map_err(|_| SequenceError::Gone)
     }
 
@@ -164,21 +220,36 @@ impl SequenceHandle {
             return Err(ExportError::BadRange);
         }
         let (reply, answer) = oneshot::channel();
-        self.told.try_send(Told { id: self.id, what: Asked::Export { from, to, reply } }).map_err(
-            |error| match error {
-                TrySendError::Full(_) => ExportError::Busy,
-                TrySendError::Closed(_) => ExportError::Gone,
-            },
-        )?;
+        self.send(Asked::Export { from, to, reply }, 1).map_err(|error| match error {
+            SequenceError::Gone => ExportError::Gone,
+            SequenceError::Busy | SequenceError::BadChunk => ExportError::Busy,
+        })?;
         answer.await.unwrap_or(Err(ExportError::Gone))
     }
 
     fn tell(&self, command: SequenceCommand) -> Result<(), SequenceError> {
-        let told = Told { id: self.id, what: Asked::Command(command) };
-        self.told.try_send(told).map_err(|error| match error {
-            TrySendError::Full(_) => SequenceError::Busy,
-            TrySendError::Closed(_) => SequenceError::Gone,
-        })
+        self.tell_large(command, 1)
+    }
+
+    fn tell_large(&self, command: SequenceCommand, places: u32) -> Result<(), SequenceError> {
+        self.send(Asked::Command(command), places)
+    }
+
+    fn send(&self, what: Asked, places: u32) -> Result<(), SequenceError> {
+        if self.told.is_closed() {
+            return Err(SequenceError::Gone);
+        }
+        // Never closed: whoever finds no place has said too much.
+        let places = Arc::clone(&self.share).try_acquire_many_owned(places).map_err(|_full| SequenceError::Busy)?;
+        let told = Told { id: self.id, what, places: Some(places) };
+        self.told.try_send(told).map_err(|error| refusal_of(&error))
+    }
+}
+
+fn refusal_of(error: &TrySendError<Told>) -> SequenceError {
+    match error {
+        TrySendError::Full(_) => SequenceError::Busy,
+        TrySendError::Closed(_) => SequenceError::Gone,
     }
 }
 

@@ -139,7 +139,9 @@ fn assignment_lines(assignment: &AssignmentReply) -> Vec<String> {
     let header = ["", "PEER", "E", "T", "WAIT", "WORK", "L", "LEAVES"].map(str::to_owned).to_vec();
     let rows: Vec<Vec<String>> =
         std::iter::once(header).chain(assignment.terms.iter().map(|terms| row(assignment, terms))).collect();
-    std::iter::once(heading).chain(table(&rows).into_iter().map(|line| format!("  {line}"))).collect()
+    let measured = assignment.measured.and_then(explain_moves::measured);
+    let measured = measured.map(|figures| format!("  went on there with {figures}"));
+    std::iter::once(heading).chain(measured).chain(table(&rows).into_iter().map(|line| format!("  {line}"))).collect()
 }
 
 fn row(assignment: &AssignmentReply, terms: &PeerTerms) -> Vec<String> {
@@ -168,6 +170,7 @@ mod tests {
 
     use super::super::printer::tests::kept;
     use super::*;
+    use crate::api::wire::MeasuredMove;
 
     fn terms(peer: u8, unfit: Option<Unfit>) -> PeerTerms {
         let peer = PeerId([peer; 32]);
@@ -198,6 +201,11 @@ mod tests {
                 ended: Some("done".into()),
                 cause: None,
                 terms: vec![terms(1, None), terms(2, None), terms(3, Some(Unfit::NoModel))],
+                measured: Some(MeasuredMove {
+                    stall_ms: Some(310),
+                    pulled_tokens: Some(30),
+                    ..MeasuredMove::default()
+                }),
             }],
         }
     }
@@ -211,6 +219,7 @@ mod tests {
             "1. tokens from 0 on ",
             "1.75 s  1.50 s  0.50 s  1.00 s  0.25 s  12.5 %",
             "does not have the model",
+            "went on there with a stall of 0.31 s, 30 tokens pulled",
         ] {
             assert!(text.contains(expected), "{expected:?} is missing in\n{text}");
         }

@@ -89,7 +89,7 @@ fn figures(stay: Option<&PeerTerms>, weighed: Option<&MoveTerms>, lag_tokens: Op
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-fn measured(figures: MeasuredMove) -> Option<String> {
+pub(super) fn measured(figures: MeasuredMove) -> Option<String> {
     let seconds = |ms: u64| format!("{:.2} s", ms as f64 / 1000.0);
     let parts = [
         figures.ready_ms.map(|ms| format!("ready after {}", seconds(ms))),

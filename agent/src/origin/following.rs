@@ -8,13 +8,13 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, info};
 
 use super::manual::Manual;
-use super::moves::MoveLog;
+use super::moves::{MoveLog, MoveStory};
 use super::open_requests::{MoveRefused, OpenRequests, Registration, Told, Wish};
 use super::overheads::MeasuredOverheads;
 use super::reporting::{CLOSE_TOKENS, Reporter, Reports};
 use super::stopwatch::Stopwatch;
 use super::streams::Pulled;
-use crate::api::wire::{MeasuredMove, MoveRecord};
+use crate::api::wire::MeasuredMove;
 use crate::driver::Clock;
 
 /// What the task of a request hears of plans, and what it says to those who make them.
@@ -118,7 +118,9 @@ impl Following {
 
     /// Proposes the next step of the move that a person asked for. Whether there is one.
     fn go_on(&mut self, now: Now, machine: &mut RequestMachine) -> bool {
-        let Some(plan) = self.manual.as_mut().and_then(|manual| manual.next(machine)) else { return false };
+        let decode_tps = self.stopwatch.decode_tps().unwrap_or(0.0);
+        let next = self.manual.as_mut().and_then(|manual| manual.next(now, decode_tps, machine));
+        let Some(plan) = next else { return false };
         self.propose(now, machine, self.me, plan);
         true
     }
@@ -161,7 +163,8 @@ impl Following {
 
     /// A preparation has come to nothing.
     pub(super) fn dropped(&mut self, destination: PeerId, why: &Dropped) {
-        self.moves.came_to(destination, why.to_string());
+        let given_up = self.manual.and_then(|manual| manual.given_up());
+        self.moves.came_to(destination, given_up.unwrap_or_else(|| why.to_string()));
     }
 
     /// All outputs are carried out: reports, and goes on with what a person asked for. Whether there are more outputs now.
@@ -183,9 +186,8 @@ impl Following {
         if let Some(standby) = machine.standby().filter(|standby| standby.lag_tokens <= CLOSE_TOKENS) {
             self.moves.ready(now.saturating_sub(self.began), standby.destination);
         }
-        if let Some((worker, pause)) = self.stopwatch.look(now, machine) {
-            let stall_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
-            self.moves.measured(worker, MeasuredMove { stall_ms: Some(stall_ms), ..MeasuredMove::default() });
+        if let Some((epoch, worker, pause)) = self.stopwatch.look(now, machine) {
+            self.moves.paused(epoch, worker, pause);
             self.has_news = true;
         }
     }
@@ -202,9 +204,9 @@ impl Following {
         }
     }
 
-    /// Its plans so far, the latest 64 of them.
-    pub(super) fn records(&self) -> Vec<MoveRecord> {
-        self.moves.records()
+    /// Its plans so far, the latest 64 of them, and the pauses of its moves.
+    pub(super) fn records(&self) -> MoveStory {
+        self.moves.story()
     }
 }
 

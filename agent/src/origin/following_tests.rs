@@ -121,10 +121,15 @@ impl Bench {
 
     /// The destination has all that the log has.
     fn catch_up(&mut self) {
+        self.lags(0);
+    }
+
+    /// The destination lacks the last tokens that it was sent.
+    fn lags(&mut self, lag_tokens: u32) {
         let prepared = self.said.iter().rev().find_map(|output| {
             if let Output::Prepare { preparation, .. } = output { Some(*preparation) } else { None }
         });
-        let held_tokens = self.machine.log().context_tokens();
+        let held_tokens = self.machine.log().context_tokens() - lag_tokens;
         let news = StandbyNews::Progress { held_tokens };
         self.hear(Input::Standby { preparation: prepared.unwrap(), news });
     }
@@ -202,7 +207,7 @@ fn a_refusal_goes_to_whoever_made_the_plan_with_what_was_heard_last() {
     let why = PlanRefusal::PreparesNothing;
     let refused = PlanRefused { request: REQUEST, generation, why, heard: Some(generation) };
     assert!(bench.news().contains(&OriginNews::Refused { to: COORDINATOR, refused }));
-    let record = bench.following.records().pop().unwrap();
+    let record = bench.following.records().plans.pop().unwrap();
     assert_eq!((record.decided_by, record.from, record.refused), (COORDINATOR, Some(SOURCE), Some(why)));
 }
 
@@ -221,7 +226,7 @@ fn a_person_s_move_is_prepared_and_handed_over_as_soon_as_the_destination_keeps_
     assert_eq!(bench.machine.live(), Some((Epoch(2), DESTINATION)));
     bench.now = ms(880);
     bench.token(2, 6);
-    let [prepare, commit] = &bench.following.records()[..] else { panic!("{:?}", bench.following.records()) };
+    let [prepare, commit] = &bench.following.records().plans[..] else { panic!("{:?}", bench.following.records()) };
     assert_eq!((prepare.terms.reason, prepare.decided_by), (PlanReason::Asked, ME));
     assert_eq!(prepare.measured.unwrap().ready_ms, Some(700));
     assert_eq!(commit.measured.unwrap().stall_ms, Some(180));
@@ -235,7 +240,7 @@ fn what_a_person_has_prepared_only_stays_until_it_is_needed_and_no_coordinator_u
     bench.catch_up();
     bench.token(1, 2);
     bench.plan(PlanStep::Release { destination: DESTINATION });
-    assert_eq!(bench.following.records().pop().unwrap().refused, Some(PlanRefusal::Overridden));
+    assert_eq!(bench.following.records().plans.pop().unwrap().refused, Some(PlanRefusal::Overridden));
     assert!(bench.machine.standby().is_some() && !bench.has_said(|o| matches!(o, Output::StopAfter { .. })));
     bench.hear(Input::Lost { epoch: Epoch(1), why: LossReason::Closed });
     assert_eq!(bench.machine.live(), Some((Epoch(2), DESTINATION)));
@@ -261,10 +266,71 @@ fn a_person_s_move_whose_destination_dies_is_over_and_plans_count_again() {
     let preparation = idlewild_coordinator::ownership::Preparation(1);
     bench.hear(Input::Standby { preparation, news: StandbyNews::Lost(LossReason::Closed) });
     assert!(bench.following.manual.is_none());
-    assert_eq!(bench.following.records()[0].outcome.as_deref(), Some("closed the connection"));
+    assert_eq!(bench.following.records().plans[0].outcome.as_deref(), Some("closed the connection"));
     bench.plans += 1;
     bench.plan(PREPARE);
     assert!(bench.machine.standby().is_some());
+}
+
+/// A request of which forty tokens are written, fifty a second, and which a person wants elsewhere.
+fn wanted_elsewhere() -> Bench {
+    let mut bench = Bench::running();
+    for index in 2..40 {
+        bench.now += ms(20);
+        bench.token(1, index);
+    }
+    assert_eq!(bench.wish(false), Ok(()));
+    bench
+}
+
+/// The source says a token each 20 ms, and the destination lacks so many, for so long.
+fn goes_on(bench: &mut Bench, lag_tokens: u32, first: u32, tokens: u32) {
+    for index in first..first + tokens {
+        bench.now += ms(20);
+        bench.token(1, index);
+        if bench.machine.standby().is_some() {
+            bench.lags(lag_tokens);
+        }
+    }
+}
+
+fn is_stopped(bench: &Bench) -> bool {
+    bench.has_said(|output| matches!(output, Output::StopAfter { .. }))
+}
+
+#[test]
+fn a_person_s_move_over_a_link_with_delay_is_handed_over_with_the_lag_that_a_coordinator_takes() {
+    let mut bench = wanted_elsewhere();
+    goes_on(&mut bench, 24, 40, 40);
+    assert!(!is_stopped(&bench), "a closer one is waited for");
+    goes_on(&mut bench, 24, 80, 20);
+    assert!(is_stopped(&bench));
+    let record = bench.following.records().plans.pop().unwrap();
+    assert_eq!((record.step.way(), record.refused), (Some(Way::Hybrid), None));
+}
+
+#[test]
+fn a_person_s_move_whose_destination_comes_no_closer_commits_in_the_end_or_is_given_up_and_plans_count_again() {
+    let mut bench = wanted_elsewhere();
+    goes_on(&mut bench, 60, 40, 900);
+    assert!(!is_stopped(&bench));
+    bench.now += ms(3_000);
+    goes_on(&mut bench, 60, 940, 1);
+    assert!(is_stopped(&bench), "what can be handed over is");
+
+    let mut bench = wanted_elsewhere();
+    goes_on(&mut bench, 70, 40, 10);
+    bench.now += ms(21_000);
+    goes_on(&mut bench, 65, 50, 1);
+    assert!(bench.machine.standby().is_some(), "it has come closer");
+    bench.now += ms(20_000);
+    goes_on(&mut bench, 66, 51, 1);
+    assert!(bench.machine.standby().is_none() && !is_stopped(&bench));
+    let record = bench.following.records().plans.pop().unwrap();
+    assert!(record.outcome.unwrap().contains("came no closer to the worker for 20 s"));
+    bench.plans += 100;
+    bench.plan(PREPARE);
+    assert!(bench.machine.standby().is_some(), "plans are followed again");
 }
 
 #[test]
@@ -286,9 +352,9 @@ fn no_number_of_plans_fills_the_memory_and_what_is_repeated_is_told_once() {
     for _ in 0..100 {
         bench.plan(PlanStep::Hold { destination: DESTINATION });
     }
-    assert_eq!(bench.following.records().len(), 1);
+    assert_eq!(bench.following.records().plans.len(), 1);
     for n in 0..100 {
         bench.plan(PlanStep::Hold { destination: PeerId([n; 32]) });
     }
-    assert_eq!(bench.following.records().len(), 64);
+    assert_eq!(bench.following.records().plans.len(), 64);
 }

@@ -1,13 +1,24 @@
-//! A move that a person asked for: prepare, and hand over as soon as the destination keeps up.
+//! A move that a person asked for: prepare, and hand over as soon as the destination keeps up. Pure: time is an argument.
 
-use idlewild_coordinator::ownership::{RequestMachine, StandbyStage};
+use core::time::Duration;
+
+use idlewild_coordinator::Now;
+use idlewild_coordinator::cost::Overheads;
+use idlewild_coordinator::ownership::{Limits, RequestMachine, StandbyReport, StandbyStage};
 use idlewild_protocol::{Generation, Plan, PlanReason, PlanStep, PlanTerms};
 
 use super::open_requests::Wish;
 
 /// A lag that the destination makes up for while the source says its last tokens: a batch of twice as many takes a CPU longer
 /// than that.
-const HAND_OVER_TOKENS: u32 = 8;
+const CLOSE_TOKENS: u32 = 8;
+
+/// How long it is waited for that lag once the destination keeps up. Over a link with delay it never comes: what is on its
+/// way is more.
+const CLOSE_WAIT: Duration = Duration::from_secs(1);
+
+/// How long a destination that holds something may come no closer. A long context takes minutes, but all the while it does.
+const NO_CLOSER_MAX: Duration = Duration::from_secs(20);
 
 /// One such move, until it is done or has come to nothing. Coordinators' plans are not followed meanwhile.
 #[derive(Debug, Clone, Copy)]
@@ -15,17 +26,21 @@ pub(super) struct Manual {
     wish: Wish,
     /// The last step that was proposed: none is proposed twice.
     proposed: Option<PlanStep>,
+    /// The least lag of a destination that holds something, and since when.
+    least_lag: Option<(u32, Now)>,
+    /// When the destination kept up for the first time.
+    kept_up: Option<Now>,
 }
 
 impl Manual {
     pub(super) fn new(wish: Wish) -> Self {
-        Self { wish, proposed: None }
+        Self { wish, proposed: None, least_lag: None, kept_up: None }
     }
 
-    /// What to propose now; none while there is nothing to do but wait.
-    pub(super) fn next(&mut self, machine: &RequestMachine) -> Option<Plan> {
+    /// What to propose now; none while there is nothing to do but wait. `decode_tps`: of the source.
+    pub(super) fn next(&mut self, now: Now, decode_tps: f64, machine: &RequestMachine) -> Option<Plan> {
         let (epoch, _) = machine.live()?;
-        let step = self.step(machine).filter(|step| self.proposed != Some(*step))?;
+        let step = self.step(now, decode_tps, machine).filter(|step| self.proposed != Some(*step))?;
         self.proposed = Some(step);
         let latest = machine.latest_heard().unwrap_or_default();
         let generation = Generation { number: latest.number.saturating_add(1), ..latest };
@@ -33,20 +48,59 @@ impl Manual {
         Some(Plan { generation, request, epoch, step, terms: PlanTerms::unweighed(PlanReason::Asked) })
     }
 
-    fn step(&self, machine: &RequestMachine) -> Option<PlanStep> {
+    fn step(&mut self, now: Now, decode_tps: f64, machine: &RequestMachine) -> Option<PlanStep> {
         let Wish { to: destination, way, prepare_only } = self.wish;
         let Some(standby) = machine.standby().filter(|standby| standby.destination == destination) else {
             return Some(PlanStep::Prepare { destination, way });
         };
         match standby.stage {
             StandbyStage::Paused => Some(PlanStep::Hold { destination }),
-            StandbyStage::Preparing | StandbyStage::Holding
-                if standby.lag_tokens <= HAND_OVER_TOKENS && !prepare_only =>
-            {
-                Some(PlanStep::Commit { destination, way })
+            StandbyStage::Preparing | StandbyStage::Holding if !prepare_only => {
+                self.hand_over(now, decode_tps, standby)
             }
             StandbyStage::Preparing | StandbyStage::Holding | StandbyStage::Committing { .. } => None,
         }
+    }
+
+    /// Close enough at once; close enough for a coordinator after a moment; and after a while whatever can be had.
+    fn hand_over(&mut self, now: Now, decode_tps: f64, standby: StandbyReport) -> Option<PlanStep> {
+        let StandbyReport { destination, lag_tokens: lag, held_tokens, .. } = standby;
+        let most = Limits::default().commit_lag_tokens;
+        let keeps_up = Overheads::ASSUMED.lag_limit_tokens(decode_tps).min(f64::from(most));
+        if f64::from(lag) <= keeps_up {
+            self.kept_up.get_or_insert(now);
+        }
+        let is_close_enough = if self.kept_up.is_some_and(|since| now >= since + CLOSE_WAIT) {
+            f64::from(lag) <= keeps_up
+        } else {
+            lag <= CLOSE_TOKENS
+        };
+        if is_close_enough || (lag <= most && self.comes_no_closer(now, lag, held_tokens)) {
+            return Some(PlanStep::Commit { destination, way: self.wish.way });
+        }
+        self.comes_no_closer(now, lag, held_tokens).then_some(PlanStep::Release { destination })
+    }
+
+    /// Whether a destination that holds something has come no closer for long. What one does that holds nothing, the machine
+    /// has its own deadlines for.
+    fn comes_no_closer(&mut self, now: Now, lag: u32, held_tokens: u32) -> bool {
+        if held_tokens == 0 {
+            return false;
+        }
+        let (least, since) = *self.least_lag.get_or_insert((lag, now));
+        if lag < least {
+            self.least_lag = Some((lag, now));
+            return false;
+        }
+        now >= since + NO_CLOSER_MAX
+    }
+
+    /// Why its destination was released, if it was.
+    pub(super) fn given_up(&self) -> Option<String> {
+        let is_released = matches!(self.proposed, Some(PlanStep::Release { .. }));
+        is_released.then(|| {
+            format!("given up: the destination came no closer to the worker for {} s", NO_CLOSER_MAX.as_secs())
+        })
     }
 
     /// Whether there is nothing left to do: it runs there, or what was begun there is gone.

@@ -1,20 +1,31 @@
 //! The plans of a request, followed or not, for `idlewild explain`.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use idlewild_coordinator::ownership::RequestMachine;
-use idlewild_protocol::{Generation, PeerId, Plan, PlanReason, PlanRefusal};
+use idlewild_protocol::{Epoch, Generation, PeerId, Plan, PlanReason, PlanRefusal};
 
 use crate::api::wire::{MeasuredMove, MoveRecord};
 
 /// Plans that are kept of one request; beyond it the oldest go.
 const KEPT: usize = 64;
 
-/// The latest plans of one request.
+/// What was planned for a request, and what its moves took.
+#[derive(Debug, Clone, Default)]
+pub(super) struct MoveStory {
+    /// The latest plans, in order.
+    pub(super) plans: Vec<MoveRecord>,
+    /// From the last token of the worker before to the first of this one, by whose assignment it is.
+    pub(super) pauses: BTreeMap<Epoch, Duration>,
+}
+
+/// The latest plans of one request, and the pauses of all its moves, planned or not.
 #[derive(Debug, Default)]
 pub(super) struct MoveLog {
     records: VecDeque<MoveRecord>,
+    /// Bounded by the assignments of one request.
+    pauses: BTreeMap<Epoch, Duration>,
 }
 
 impl MoveLog {
@@ -84,9 +95,15 @@ impl MoveLog {
         self.records.iter_mut().rev().find(|record| record.step.peer() == peer && record.refused.is_none())
     }
 
-    /// All of them, in order.
-    pub(super) fn records(&self) -> Vec<MoveRecord> {
-        self.records.iter().cloned().collect()
+    /// The first token of another worker has come, so long after the last one before it.
+    pub(super) fn paused(&mut self, epoch: Epoch, peer: PeerId, pause: Duration) {
+        self.pauses.insert(epoch, pause);
+        self.measured(peer, MeasuredMove { stall_ms: Some(millis(pause)), ..MeasuredMove::default() });
+    }
+
+    /// All of it.
+    pub(super) fn story(&self) -> MoveStory {
+        MoveStory { plans: self.records.iter().cloned().collect(), pauses: self.pauses.clone() }
     }
 }
 

@@ -39,7 +39,6 @@ struct Figures {
     hand_off: Figure,
     transfer_start: Figure,
     prefill_start: Figure,
-    prefill_round: Figure,
     detection: Figure,
 }
 
@@ -69,17 +68,13 @@ impl MeasuredOverheads {
         self.with(|figures| figures.prefill_start.observe(took));
     }
 
-    /// O_k: one more round of prefill, without its tokens.
-    pub fn observe_prefill_round(&self, took: Duration) {
-        self.with(|figures| figures.prefill_round.observe(took));
-    }
-
     /// D: from a worker's last sign of life to when its loss was known.
     pub fn observe_detection(&self, took: Duration) {
         self.with(|figures| figures.detection.observe(took));
     }
 
-    /// As measured; as assumed where there are not enough measurements.
+    /// As measured; as assumed where there are not enough measurements. O_k (`round_s`) is always as assumed: its rounds begin
+    /// and end at the destination, and what the origin hears of them is what is held.
     pub fn overheads(&self) -> Overheads {
         let figures = self.figures.lock().unwrap_or_else(PoisonError::into_inner);
         let assumed = Overheads::ASSUMED;
@@ -87,7 +82,6 @@ impl MeasuredOverheads {
             hand_off_s: figures.hand_off.median_or(assumed.hand_off_s),
             transfer_s: figures.transfer_start.median_or(assumed.transfer_s),
             recompute_s: figures.prefill_start.median_or(assumed.recompute_s),
-            round_s: figures.prefill_round.median_or(assumed.round_s),
             detection_s: figures.detection.median_or(assumed.detection_s),
             ..assumed
         }

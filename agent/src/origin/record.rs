@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use idlewild_coordinator::ownership::{Assignment, Ending, LossReason, RequestMachine};
-use idlewild_protocol::{DepartureCause, FinishReason, PeerId, PlaceOutcome};
+use idlewild_protocol::{DepartureCause, Epoch, FinishReason, PeerId, PlaceOutcome};
 
-use crate::api::wire::{AssignmentReply, ExplainReply, MoveRecord, StandbyReply};
+use super::moves::MoveStory;
+use crate::api::wire::{AssignmentReply, ExplainReply, MeasuredMove, StandbyReply};
 
 /// What the machine does not know of its request.
 #[derive(Debug)]
@@ -39,7 +40,8 @@ impl Particulars {
     }
 
     /// The record as of now.
-    pub(super) fn record(&self, machine: &RequestMachine, moves: Vec<MoveRecord>) -> ExplainReply {
+    pub(super) fn record(&self, machine: &RequestMachine, moves: MoveStory) -> ExplainReply {
+        let MoveStory { plans, pauses } = moves;
         let spec = machine.spec();
         let log = machine.log();
         ExplainReply {
@@ -58,8 +60,8 @@ impl Particulars {
                 held_tokens: standby.held_tokens,
                 lag_tokens: standby.lag_tokens,
             }),
-            moves,
-            assignments: machine.story().iter().map(|assignment| self.assignment(assignment)).collect(),
+            moves: plans,
+            assignments: machine.story().iter().map(|assignment| self.assignment(assignment, &pauses)).collect(),
         }
     }
 
@@ -67,7 +69,7 @@ impl Particulars {
         u64::try_from(at.saturating_sub(self.began).as_millis()).unwrap_or(u64::MAX)
     }
 
-    fn assignment(&self, assignment: &Assignment) -> AssignmentReply {
+    fn assignment(&self, assignment: &Assignment, pauses: &BTreeMap<Epoch, Duration>) -> AssignmentReply {
         let plan = &assignment.plan;
         let fallback = match plan.outcome {
             PlaceOutcome::Run { fallback, .. } => fallback,
@@ -83,8 +85,22 @@ impl Particulars {
             ended: assignment.ended.as_ref().map(|(_, how)| how.to_string()),
             cause: assignment.ended.as_ref().and_then(|(_, how)| cause_of(how)),
             terms: plan.terms.clone(),
+            measured: measured(assignment, pauses.get(&assignment.epoch).copied()),
         }
     }
+}
+
+/// What a worker that is not the first took.
+fn measured(assignment: &Assignment, pause: Option<Duration>) -> Option<MeasuredMove> {
+    let stall_ms = pause.map(|pause| u64::try_from(pause.as_millis()).unwrap_or(u64::MAX));
+    let pulled = assignment.pulled;
+    let measured = MeasuredMove {
+        stall_ms,
+        bytes: pulled.map(|pulled| pulled.bytes),
+        pulled_tokens: pulled.map(|pulled| pulled.tokens),
+        ..MeasuredMove::default()
+    };
+    (measured != MeasuredMove::default()).then_some(measured)
 }
 
 fn cause_of(how: &Ending) -> Option<DepartureCause> {

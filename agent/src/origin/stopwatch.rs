@@ -64,8 +64,14 @@ impl Stopwatch {
         }
     }
 
-    /// Looks for a new token. Where it is the first of another worker than the one before: that worker, and the pause.
-    pub(super) fn look(&mut self, now: Now, machine: &RequestMachine) -> Option<(PeerId, Duration)> {
+    /// Tokens a second of the worker, of late; none before it has said two.
+    pub(super) fn decode_tps(&self) -> Option<f64> {
+        self.gap_s.filter(|gap_s| *gap_s > 0.0).map(f64::recip)
+    }
+
+    /// Looks for a new token. Where it is the first of another worker than the one before: its assignment, that worker, and
+    /// the pause.
+    pub(super) fn look(&mut self, now: Now, machine: &RequestMachine) -> Option<(Epoch, PeerId, Duration)> {
         let index = machine.log().next_index();
         let before = self.last;
         if before.is_some_and(|last| last.index == index) {
@@ -86,6 +92,6 @@ impl Stopwatch {
             let gap = Duration::from_secs_f64(self.gap_s.unwrap_or_default());
             self.overheads.observe_hand_off(pause.saturating_sub(gap));
         }
-        Some((of.worker, pause))
+        Some((of.epoch, of.worker, pause))
     }
 }

@@ -25,10 +25,10 @@ const OFFER_WAIT: Duration = Duration::from_secs(2);
 
 /// What is held for one request.
 #[derive(Debug, Clone)]
-struct Held {
+pub(super) struct Held {
     /// Tells two contexts of one request apart: the second replaces the first.
     number: u64,
-    handle: SequenceHandle,
+    pub(super) handle: SequenceHandle,
     model: ModelId,
     layout: Option<LayoutFingerprint>,
     kv_bytes_per_token: u32,
@@ -126,12 +126,13 @@ impl Contexts {
         };
         if let Some(refusal) = refusal {
             debug!(request = %open.request, to = %peer.short(), %refusal, "context is not given");
-            context.refuse(refusal).await.ok();
+            // Said also to a peer that has not pulled yet: it goes on without at once. One that is gone needs no reason.
+            context.refuse_all(refusal).await.ok();
         }
     }
 
     /// The context, once it is offered to `peer`.
-    async fn find(&self, peer: PeerId, open: &ContextOpen) -> Result<Held, ContextRefusal> {
+    pub(super) async fn find(&self, peer: PeerId, open: &ContextOpen) -> Result<Held, ContextRefusal> {
         let held = self.books().held.get(&(open.origin, open.request)).cloned().ok_or(ContextRefusal::NotOffered)?;
         let mut offered_to = held.offered_to.clone();
         let is_offered = offered_to.wait_for(|to| *to == Some(peer));

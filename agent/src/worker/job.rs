@@ -20,7 +20,7 @@ use tracing::{debug, info, warn};
 use super::contexts::{Kept, Whose};
 use super::gate::{Gate, Shut, shut};
 use super::patience::Standstill;
-use super::pull::Pulling;
+use super::pull::{Progress, Pulling};
 use super::standing::{Role, Sent, ids_of, told};
 use super::submit::How;
 use super::{Part, Worker, WorkerEnd, submit};
@@ -60,6 +60,12 @@ pub(super) async fn run(worker: &Worker, mut line: WorkerEnd, start: JobStart, p
         End::Failed(failure) => JobEvent::Failed { epoch: at, failure: failure.clipped() },
     };
     say_last(&mut line, last).await;
+}
+
+/// Tells an origin that there is no place for one more of its jobs.
+pub(super) async fn turn_away(mut line: WorkerEnd, epoch: Epoch) {
+    debug!(origin = %line.origin().short(), "an origin has too many jobs here");
+    say_last(&mut line, JobEvent::Failed { epoch, failure: JobFailure::Busy }).await;
 }
 
 async fn say_last(line: &mut WorkerEnd, event: JobEvent) {
@@ -146,8 +152,7 @@ struct Job<'a> {
 enum Woke {
     Told(JobRequest),
     Engine(SequenceEvent),
-    /// Whether all has come.
-    Pulled(bool),
+    Pull(Progress),
     OutOfPatience,
 }
 
@@ -167,7 +172,8 @@ impl Job<'_> {
             match self.wake().await? {
                 Woke::Told(word) => self.obey(word)?,
                 Woke::Engine(event) => self.hear(event).await?,
-                Woke::Pulled(is_all) => self.have_pulled(is_all)?,
+                Woke::Pull(Progress::GoesOn) => self.show_life().await?,
+                Woke::Pull(Progress::Over { is_all }) => self.have_pulled(is_all)?,
                 Woke::OutOfPatience => self.wait_no_longer()?,
             }
         }
@@ -181,9 +187,9 @@ impl Job<'_> {
                 None => std::future::pending().await,
             }
         };
-        let pulled = async {
+        let pull = async {
             match &mut self.pulling {
-                Some(pulling) => pulling.finished().await,
+                Some(pulling) => pulling.progress().await,
                 None => std::future::pending().await,
             }
         };
@@ -199,7 +205,7 @@ impl Job<'_> {
                 Some(event) => Ok(Woke::Engine(event)),
                 None => Err(End::Failed(JobFailure::Engine("it went away".to_owned()))),
             },
-            is_all = pulled => Ok(Woke::Pulled(is_all)),
+            progress = pull => Ok(Woke::Pull(progress)),
             () = out_of_patience => Ok(Woke::OutOfPatience),
         }
     }
@@ -273,13 +279,16 @@ impl Job<'_> {
                     pulling.held(tokens);
                 }
                 self.look_whether_ready()?;
+                let pulled_bytes = u64::from(pulled_tokens) * u64::from(self.kv_bytes_per_token);
+                let held = JobEvent::Held { epoch, tokens, pulled_tokens, pulled_bytes };
                 match self.role {
+                    Role::StandsBy => held,
+                    // Of a worker the first is for the record, the second for its client.
                     Role::Works | Role::GetsReady { .. } => {
+                        if pulled_tokens > 0 {
+                            self.say(held).await?;
+                        }
                         JobEvent::Prefilled { epoch, done: tokens, total: self.sent.all() }
-                    }
-                    Role::StandsBy => {
-                        let pulled_bytes = u64::from(pulled_tokens) * u64::from(self.kv_bytes_per_token);
-                        JobEvent::Held { epoch, tokens, pulled_tokens, pulled_bytes }
                     }
                 }
             }

@@ -21,6 +21,7 @@ mod loads;
 mod patience;
 mod pull;
 mod room;
+mod shares;
 mod source;
 mod standing;
 mod submit;
@@ -45,6 +46,7 @@ use contexts::{Contexts, Whose};
 use loads::Loads;
 use patience::Patience;
 use pull::{SPLIT_BELOW_PHI, Source};
+use shares::Shares;
 
 use crate::store::RateRecord;
 
@@ -59,6 +61,7 @@ pub struct Worker {
     loads: Arc<Loads>,
     swarm: Swarm,
     contexts: Contexts,
+    shares: Shares,
     patience: Patience,
 }
 
@@ -99,15 +102,19 @@ impl Worker {
         let jobs = Arc::new(watch::Sender::new(0));
         tokio::spawn(keeper::keep(engine.clone(), gate.clone(), jobs.subscribe(), idle_stop));
         let loads = Arc::new(Loads::new(guess, records));
-        let (contexts, patience) = (Contexts::default(), Patience::default());
-        Self { engine, models, room, gate, jobs, loads, swarm, contexts, patience }
+        let (contexts, shares, patience) = (Contexts::default(), Shares::default(), Patience::default());
+        Self { engine, models, room, gate, jobs, loads, swarm, contexts, shares, patience }
     }
 
-    /// Runs a job on a task of its own.
+    /// Runs a job on a task of its own. An origin that has as many here as may be is told that this peer is busy.
     pub fn take(&self, line: WorkerEnd, start: JobStart, part: Part) {
+        let Some(place) = self.shares.take(line.origin(), self.engine.stats().slots) else {
+            tokio::spawn(job::turn_away(line, start.epoch));
+            return;
+        };
         let worker = self.clone();
         tokio::spawn(async move {
-            let _counted = Counted::new(&worker.jobs);
+            let (_place, _counted) = (place, Counted::new(&worker.jobs));
             let began = Instant::now();
             job::run(&worker, line, start, part).await;
             worker.loads.job_took(began.elapsed());

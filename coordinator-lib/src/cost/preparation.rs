@@ -29,7 +29,7 @@ pub struct Route {
 pub struct Overheads {
     /// O_h: seconds of a hand-off: stop, last ids, first step.
     pub hand_off_s: f64,
-    /// O_k: seconds of one more round of prefill.
+    /// O_k: seconds of one more round of prefill. Assumed, not measured.
     pub round_s: f64,
     /// O_r: seconds before the first prefill begins.
     pub recompute_s: f64,

@@ -59,4 +59,4 @@ pub use log::{NotNext, TokenLog};
 pub use machine::{Input, Output, RequestMachine};
 pub use spec::RequestSpec;
 pub use standby::{Dropped, Preparation, StandbyNews, StandbyReport, StandbyStage};
-pub use story::{Assignment, Ending, Fault, LossReason, Silence};
+pub use story::{Assignment, Ending, Fault, LossReason, PulledKv, Silence};

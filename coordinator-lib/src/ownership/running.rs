@@ -6,7 +6,7 @@ use super::deadline::{Patience, Stage};
 use super::leaving::Goodbye;
 use crate::Now;
 use crate::ownership::{
-    Assignment, Dropped, Ending, Fault, LossReason, Output, Preparation, RequestError, RequestErrorKind,
+    Assignment, Dropped, Ending, Fault, LossReason, Output, Preparation, PulledKv, RequestError, RequestErrorKind,
     RequestMachine, Silence,
 };
 
@@ -51,7 +51,7 @@ impl RequestMachine {
             self.say(Output::Moved { from, to: worker, at_index: self.log.next_index(), why });
         }
         let from_index = self.log.next_index();
-        self.story.push(Assignment { epoch, worker, plan, from_index, began: now, ended: None });
+        self.story.push(Assignment { epoch, worker, plan, from_index, began: now, ended: None, pulled: None });
         let accepted = prepared.is_some();
         self.running =
             Some(Running { epoch, worker, patience, accepted, leaving: None, searched_since, preparation: prepared });
@@ -91,8 +91,12 @@ impl RequestMachine {
             JobEvent::Finished { reason, text, .. } => self.handle_finished(now, reason, text),
             JobEvent::Failed { failure, .. } => self.handle_failed(now, failure),
             JobEvent::Leaving { cause, notice_ms, .. } => self.handle_leaving(now, cause, notice_ms),
-            // Of a preparation: what it is for a worker, its tokens say.
-            JobEvent::Held { .. } => {}
+            // How far a worker is, its tokens say.
+            JobEvent::Held { pulled_tokens: tokens, pulled_bytes: bytes, .. } => {
+                if let Some(assignment) = self.story.last_mut().filter(|last| last.epoch == epoch) {
+                    assignment.pulled = Some(PulledKv { tokens, bytes });
+                }
+            }
         }
     }
 

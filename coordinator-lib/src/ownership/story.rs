@@ -21,6 +21,17 @@ pub struct Assignment {
     pub began: Duration,
     /// How it ended, and when; none while it runs.
     pub ended: Option<(Duration, Ending)>,
+    /// KV cache that its worker pulled since it is the worker, or shortly before, by its own word; none where it said nothing.
+    pub pulled: Option<PulledKv>,
+}
+
+/// KV cache that travelled to a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PulledKv {
+    /// Its tokens.
+    pub tokens: u32,
+    /// Its bytes.
+    pub bytes: u64,
 }
 
 impl Assignment {

@@ -180,6 +180,8 @@ pub struct Assignment {
     pub cause: Option<String>,
     /// What it would have cost on each peer.
     pub terms: Vec<Terms>,
+    /// What it took to go on there.
+    pub measured: Option<MeasuredMove>,
 }
 
 /// What a request would cost on one peer.

@@ -1,7 +1,7 @@
 //! Commands to sequences between the handles and the child: where they wait, and which are under way.
 //!
 //! ```text
-//! SequenceHandle -> Desk (bounded; a chunk needs one of four places first) -> Supervisor -> child
+//! SequenceHandle -> Desk (each sequence has its share; a chunk needs one of four places first) -> Supervisor -> child
 //!                                   Ledger: a place for each that the child has not answered  <- Obeyed, Exported
 //! ```
 //!
@@ -13,13 +13,15 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
+use super::streams::SEQUENCES_MAX;
 use crate::blob::Blob;
-use crate::handle::{Asked, SequenceCommand, Told};
+use crate::handle::{Asked, Expectation, SHARE_MAX, SequenceCommand, Told};
 use crate::job::SequenceId;
 use crate::{ExportError, SequenceHandle};
 
-/// Commands of all handles that may wait for the supervisor.
-const TOLD_MAX: usize = 256;
+/// Commands of all handles that may wait for the supervisor: every sequence's share, its expectation, and the chunks. They
+/// take memory only when they are there.
+const TOLD_MAX: usize = SEQUENCES_MAX * (SHARE_MAX as usize + 1) + CHUNKS_MAX;
 
 /// Commands to sequences that the child may have and not have answered.
 pub(crate) const IN_FLIGHT_MAX: usize = 32;
@@ -46,7 +48,13 @@ impl Default for Desk {
 
 impl Desk {
     pub(super) fn handle(&self, id: SequenceId) -> SequenceHandle {
-        SequenceHandle { id, told: self.told.clone(), chunks: Arc::clone(&self.chunks) }
+        SequenceHandle {
+            id,
+            told: self.told.clone(),
+            chunks: Arc::clone(&self.chunks),
+            share: Arc::new(Semaphore::new(SHARE_MAX as usize)),
+            expectation: Arc::new(Expectation::default()),
+        }
     }
 
     pub(super) async fn next(&mut self) -> Told {
@@ -85,6 +93,7 @@ impl Ledger {
     pub(super) fn enter(&mut self, asked: Asked) -> Option<SequenceCommand> {
         let (command, permit) = match asked {
             Asked::Command(command) => (command, None),
+            Asked::Expect(expectation) => (SequenceCommand::Expect { from: expectation.take() }, None),
             Asked::Import(chunk, permit) => {
                 let bytes = Blob::new(chunk.bytes)?;
                 (SequenceCommand::Import { from: chunk.from, to: chunk.to, bytes }, Some(permit))
@@ -183,14 +192,44 @@ mod tests {
         let desk = Desk::default();
         let handle = desk.handle(SequenceId(1));
         let taken = (0..2 * TOLD_MAX).take_while(|_| handle.go_on().is_ok()).count();
-        assert_eq!(taken, TOLD_MAX);
+        assert_eq!(taken, SHARE_MAX as usize);
         assert_eq!(handle.go_on(), Err(SequenceError::Busy));
         assert_eq!(handle.export(0, 1).await, Err(ExportError::Busy));
+        let long = desk.handle(SequenceId(2));
+        let ids = || vec![idlewild_protocol::TokenId(1); 65_536];
+        assert_eq!((long.extend(0, ids()), long.extend(0, ids())), (Ok(()), Err(SequenceError::Busy)), "in bytes, too");
         let bad = [(1, 1, 1), (2, 1, 1), (0, 2000, 1), (0, 1, 0), (0, 1, 8 * 1024 * 1024 + 1)];
         for (from, to, bytes) in bad {
             let refusal = handle.import(KvChunk { from, to, bytes: vec![0; bytes] }).await;
             assert_eq!(refusal, Err(SequenceError::BadChunk), "{from} {to} {bytes}");
         }
+    }
+
+    #[tokio::test]
+    async fn one_that_says_too_much_takes_no_place_of_anothers_and_has_its_own_again_once_heard() {
+        let (mut desk, mut ledger) = (Desk::default(), Ledger::default());
+        let (flooded, other) = (desk.handle(SequenceId(1)), desk.handle(SequenceId(2)));
+        while flooded.go_on().is_ok() {}
+        assert_eq!(other.go_on(), Ok(()));
+        assert_eq!(flooded.clone().go_on(), Err(SequenceError::Busy), "a clone has no share of its own");
+        assert!(ledger.enter(desk.next().await.what).is_some());
+        assert_eq!((flooded.go_on(), flooded.go_on()), (Ok(()), Err(SequenceError::Busy)));
+    }
+
+    #[tokio::test]
+    async fn what_is_to_be_expected_is_never_too_much_and_the_last_word_counts() {
+        let (mut desk, mut ledger) = (Desk::default(), Ledger::default());
+        let handle = desk.handle(SequenceId(1));
+        assert_eq!(handle.expect(Some(0)), Ok(()));
+        while handle.go_on().is_ok() {}
+        for from in 0..10_000 {
+            assert_eq!(handle.expect(Some(from)), Ok(()));
+        }
+        assert_eq!(handle.expect(None), Ok(()));
+        assert_eq!(ledger.enter(desk.next().await.what), Some(SequenceCommand::Expect { from: None }));
+        assert_eq!(ledger.enter(desk.next().await.what), Some(SequenceCommand::GoOn));
+        assert_eq!(handle.expect(Some(7)), Ok(()), "what is said later is sent anew");
+        while !matches!(desk.next().await.what, Asked::Expect(expectation) if expectation.take() == Some(7)) {}
     }
 
     #[tokio::test]

@@ -1,5 +1,6 @@
 //! How a job comes to hold its context: what is pulled, what is waited for, and when it draws.
 
+use idlewild_protocol::JobEvent;
 use tokio::time::Instant;
 use tracing::info;
 
@@ -70,6 +71,18 @@ impl Job<'_> {
     /// Whatever it does not hold it makes itself. A sequence that is gone expects nothing.
     fn withdraw_expectation(&self) {
         self.stream.handle().expect(None).ok();
+    }
+
+    /// A client waits, and the KV cache comes: a chunk may take a slow link longer than an origin bears silence. Of a standby
+    /// its origin hears what it holds.
+    pub(super) async fn show_life(&mut self) -> Result<(), End> {
+        match self.role {
+            Role::GetsReady { .. } => {
+                let (done, total) = (self.held, self.sent.all());
+                self.say(JobEvent::Prefilled { epoch: *self.at, done, total }).await
+            }
+            Role::Works | Role::StandsBy => Ok(()),
+        }
     }
 
     /// Where all has come, the sequence says in a moment that it holds it; else nothing is left to wait for.

@@ -7,18 +7,23 @@
 //!
 //! Whatever goes wrong, the sequence goes on from the ids: a pull is never what a request depends on.
 
+mod pace;
 mod plan;
+mod sizes;
 
 use std::time::Duration;
 
 use idlewild_engine::{KvChunk, SequenceHandle};
 use idlewild_protocol::{ChunkHeader, ContextOpen, ContextRefusal, PeerId, PullPart};
-use idlewild_swarm::{ContextClient, ContextLost, ContextRange, Pulled, Swarm};
+use idlewild_swarm::{ContextClient, ContextLost, ContextRange, OpenError, PULLS_MAX, Pulled, Swarm};
 use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{debug, info};
 
+use pace::Pace;
 use plan::{PullPlan, Range};
+use sizes::Sizes;
 
 use super::contexts::Moved;
 
@@ -31,27 +36,14 @@ const NOT_YET_MAX: u32 = 40;
 /// The same of a holder that computes no more: it will never hold it.
 const NEVER_MAX: u32 = 3;
 
-/// A chunk of which nothing comes for so long: its holder is given up, well before an origin gives us up.
-const STANDSTILL: Duration = Duration::from_secs(1);
-
 /// Between two streams to a holder that is busy, or cut off.
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// Between two such questions: about a token of a slow machine.
 const NOT_YET: Duration = Duration::from_millis(25);
 
-/// Bytes of a chunk: exported within a millisecond or two. A holder gives one between two steps, and on a long context a step
-/// takes 50 ms: chunks of 1.5 MB filled a quarter of a link of 1 Gbit/s.
-const CHUNK_BYTES: u32 = 6_000_000;
-
-/// Positions of a chunk over a link of which nothing is known.
-const CHUNK_TOKENS_UNKNOWN: u32 = 64;
-
-/// Seconds that a chunk may take on a slow link: what is under way when the two ends meet is of no use.
-const CHUNK_S: f64 = 0.1;
-
-/// Positions of a chunk, whatever their size.
-const CHUNK_TOKENS: std::ops::RangeInclusive<u32> = 8..=256;
+/// Between two signs of life to whoever waits: origins give up after 3.5 s of silence, and a window may lie between two.
+const SIGN: Duration = Duration::from_secs(1);
 
 /// A link that carries fewer tokens a second than this many times what we prefill is helped by prefilling from the other
 /// end (policy.md, phi).
@@ -78,7 +70,21 @@ pub(super) struct Source {
 pub(super) struct Pulling {
     known: watch::Sender<Known>,
     held: watch::Sender<u32>,
+    /// Counts signs of life.
+    signs: watch::Receiver<u64>,
     task: AbortOnDropHandle<bool>,
+}
+
+/// What a pull says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// Enough comes to be waited for; about once a second.
+    GoesOn,
+    /// Nothing more will be pulled.
+    Over {
+        /// The whole has come, and is on its way into the sequence.
+        is_all: bool,
+    },
 }
 
 impl Pulling {
@@ -88,8 +94,21 @@ impl Pulling {
         let (known, known_seen) =
             watch::channel(Known { positions: positions(known), is_final: is_once, is_urgent: false });
         let (held, held_seen) = watch::channel(0);
-        let pull = Pull { source, handle, known: known_seen, held: held_seen };
-        Self { known, held, task: AbortOnDropHandle::new(tokio::spawn(pull.run())) }
+        let (signs, signs_seen) = watch::channel(0);
+        let now = Instant::now();
+        let made_bytes_per_s = source.prefill_tps * f64::from(source.kv_bytes_per_token);
+        let pull = Pull {
+            pace: Pace::new(now, is_once, made_bytes_per_s),
+            sizes: Sizes::new(now, source.kv_bytes_per_token, source.kv_tps),
+            source,
+            handle,
+            known: known_seen,
+            held: held_seen,
+            signs,
+            signed: now,
+            received_before: 0,
+        };
+        Self { known, held, signs: signs_seen, task: AbortOnDropHandle::new(tokio::spawn(pull.run())) }
     }
 
     /// So many ids were sent by now.
@@ -112,11 +131,13 @@ impl Pulling {
         self.held.send_replace(tokens);
     }
 
-    /// Waits until nothing more will be pulled; whether the whole has come, and is on its way into the sequence. May be
-    /// dropped and called again until it has answered.
-    pub(super) async fn finished(&mut self) -> bool {
-        // A task that panicked pulls nothing more either.
-        (&mut self.task).await.unwrap_or(false)
+    /// Waits for a sign of life, or until nothing more will be pulled. May be dropped and called again, until it was over.
+    pub(super) async fn progress(&mut self) -> Progress {
+        tokio::select! {
+            Ok(()) = self.signs.changed() => Progress::GoesOn,
+            // A task that panicked pulls nothing more either.
+            ended = &mut self.task => Progress::Over { is_all: ended.unwrap_or(false) },
+        }
     }
 }
 
@@ -135,18 +156,18 @@ fn positions(ids: u32) -> u32 {
     ids.saturating_sub(1)
 }
 
-/// Positions of a chunk.
-fn chunk_tokens(source: &Source) -> u32 {
-    let by_bytes = CHUNK_BYTES / source.kv_bytes_per_token.max(1);
-    let by_time = source.kv_tps.map_or(CHUNK_TOKENS_UNKNOWN, |tps| (tps * CHUNK_S) as u32);
-    by_bytes.min(by_time).clamp(*CHUNK_TOKENS.start(), *CHUNK_TOKENS.end())
-}
-
 struct Pull {
     source: Source,
     handle: SequenceHandle,
     known: watch::Receiver<Known>,
     held: watch::Receiver<u32>,
+    pace: Pace,
+    sizes: Sizes,
+    signs: watch::Sender<u64>,
+    /// When the last of them was given.
+    signed: Instant,
+    /// Bytes that came on streams before this one.
+    received_before: u64,
 }
 
 /// Why a stream was left.
@@ -173,9 +194,9 @@ impl Pull {
     async fn run(mut self) -> bool {
         let mut left = Left::Broken;
         let known = self.known.borrow().positions;
-        let mut plan = PullPlan::new(self.source.part, chunk_tokens(&self.source), known);
+        let mut plan = PullPlan::new(self.source.part, self.sizes.tokens(), known);
         for _ in 0..STREAMS_MAX {
-            left = self.converse(&mut plan).await;
+            left = self.pull_on_a_stream(&mut plan).await;
             debug!(?left, part = ?plan.part(), "pull");
             if left != Left::Broken {
                 break;
@@ -189,15 +210,39 @@ impl Pull {
     }
 
     /// Pulls on one stream until it is of no use any more.
-    async fn converse(&mut self, plan: &mut PullPlan) -> Left {
+    async fn pull_on_a_stream(&mut self, plan: &mut PullPlan) -> Left {
         self.expect(plan);
-        let mut client = match self.source.swarm.open_context(self.source.holder, self.source.open).await {
-            Ok(client) => client,
-            Err(error) => {
-                info!(holder = %self.source.holder.short(), %error, "the KV cache cannot be pulled");
-                return Left::Broken;
+        // What has brought nothing yet wins no time by being opened again.
+        if self.received_before > 0 {
+            self.pace.begin_anew(Instant::now(), self.received_before);
+        }
+        let holder = self.source.holder.short();
+        match self.open().await {
+            Ok(mut client) => {
+                let left = self.converse(plan, &mut client).await;
+                self.received_before += client.received_bytes();
+                left
             }
-        };
+            Err(OpenError::TimedOut) => {
+                info!(holder, "the KV cache cannot be pulled: its stream takes too long to open; the ids make it");
+                Left::Over
+            }
+            Err(error) => {
+                info!(holder, %error, "the KV cache cannot be pulled");
+                Left::Broken
+            }
+        }
+    }
+
+    async fn open(&self) -> Result<ContextClient, OpenError> {
+        let opening = self.source.swarm.open_context(self.source.holder, self.source.open);
+        match self.pace.until() {
+            Some(until) => timeout_at(until, opening).await.unwrap_or(Err(OpenError::TimedOut)),
+            None => opening.await,
+        }
+    }
+
+    async fn converse(&mut self, plan: &mut PullPlan, client: &mut ContextClient) -> Left {
         let mut not_yet = 0;
         loop {
             let (all, held) = (*self.known.borrow_and_update(), *self.held.borrow_and_update());
@@ -207,38 +252,37 @@ impl Pull {
             if is_done(plan, all, held) {
                 return Left::Done;
             }
-            while let Some(Range { from, to }) = plan.next(known, held) {
-                if client.pull(from, to).is_err() {
-                    return Left::Broken;
-                }
+            if !self.ask(plan, client, (known, held)) {
+                return self.lost(end_of(client).await);
             }
             self.expect(plan);
-            let before = client.received_bytes();
+            let deadline = self.pace.until();
             let answer = tokio::select! {
-                answer = client.next(), if plan.is_waiting() => answer,
-                () = tokio::time::sleep(STANDSTILL), if plan.is_waiting() => {
-                    if self.is_too_slow(client.received_bytes() - before) {
+                answer = client.next(), if deadline.is_some() => answer,
+                () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => {
+                    let (now, received) = (Instant::now(), self.received(client));
+                    if !self.pace.is_kept(now, received) {
                         info!(holder = %self.source.holder.short(), "a KV cache comes too slowly; the ids make the rest");
                         return Left::Over;
                     }
+                    self.show_life(now);
                     continue;
                 }
                 changed = self.known.changed() => if changed.is_ok() { continue } else { return Left::Over },
                 changed = self.held.changed() => if changed.is_ok() { continue } else { return Left::Over },
             };
             let (range, taken) = match answer {
-                Ok(answer) => self.take(answer).await,
-                Err(lost) => {
-                    info!(holder = %self.source.holder.short(), %lost, "the stream of a KV cache broke");
-                    let is_final = matches!(lost, ContextLost::Refused(why) if why != ContextRefusal::Busy);
-                    return if is_final { Left::Over } else { Left::Broken };
-                }
+                Ok(answer) => self.take(answer, plan).await,
+                Err(lost) => return self.lost(lost),
             };
             match taken {
                 Taken::Chunk => {
                     not_yet = 0;
                     plan.came(range);
-                    self.judge(plan, &client, known);
+                    let now = Instant::now();
+                    self.pace.begin_anew(now, self.received(client));
+                    self.show_life(now);
+                    self.judge(plan, client, known);
                 }
                 Taken::NotYet if not_yet < if all.is_final { NEVER_MAX } else { NOT_YET_MAX } => {
                     not_yet += 1;
@@ -250,21 +294,65 @@ impl Pull {
         }
     }
 
-    /// Whether what came in [`STANDSTILL`] is less than a quarter of what prefilling would have made.
-    fn is_too_slow(&self, bytes: u64) -> bool {
-        let made = self.source.prefill_tps * STANDSTILL.as_secs_f64() * f64::from(self.source.kv_bytes_per_token);
-        (bytes as f64) < made / 4.0
+    /// Asks for what is next, as far as the stream takes it: the plan forgets what is under way when it is split, the stream
+    /// does not. Whether the stream still takes anything.
+    fn ask(&mut self, plan: &mut PullPlan, client: &mut ContextClient, (known, held): (u32, u32)) -> bool {
+        let now = Instant::now();
+        while client.under_way() < PULLS_MAX
+            && let Some(Range { from, to }) = plan.next(known, held)
+        {
+            if client.under_way() == 0 {
+                self.sizes.asked(now);
+            }
+            if client.pull(from, to).is_err() {
+                return false;
+            }
+        }
+        if client.under_way() > 0 {
+            self.pace.owe(now, self.received(client));
+        } else {
+            self.pace.rest();
+        }
+        true
+    }
+
+    /// Bytes that have come in all.
+    fn received(&self, client: &ContextClient) -> u64 {
+        self.received_before + client.received_bytes()
+    }
+
+    /// Whoever waits hears that it is worth it.
+    fn show_life(&mut self, now: Instant) {
+        if now >= self.signed + SIGN {
+            self.signed = now;
+            self.signs.send_modify(|count| *count += 1);
+        }
+    }
+
+    /// A stream that ended. What a holder refuses as a whole it would refuse again, unless it was only busy.
+    fn lost(&self, lost: ContextLost) -> Left {
+        let holder = self.source.holder.short();
+        if let ContextLost::Refused(refusal) = lost
+            && refusal != ContextRefusal::Busy
+        {
+            info!(holder, %refusal, "the KV cache is not given; the ids make it");
+            return Left::Over;
+        }
+        info!(holder, %lost, "the stream of a KV cache broke");
+        Left::Broken
     }
 
     fn expect(&self, plan: &PullPlan) {
-        // A sequence that is gone expects nothing; one whose engine is that busy is told again with the next chunk.
+        // A sequence that is gone expects nothing.
         self.handle.expect(plan.expect()).ok();
     }
 
-    async fn take(&self, answer: Pulled) -> (Range, Taken) {
+    async fn take(&mut self, answer: Pulled, plan: &mut PullPlan) -> (Range, Taken) {
         match answer {
             Pulled::Chunk { header: ChunkHeader { from, to, .. }, bytes } => {
                 self.source.moved.add(bytes.len());
+                self.sizes.came(Instant::now(), to.saturating_sub(from));
+                plan.resize(self.sizes.tokens());
                 let imported = self.handle.import(KvChunk { from, to, bytes }).await;
                 (Range { from, to }, if imported.is_ok() { Taken::Chunk } else { Taken::Nothing })
             }
@@ -287,6 +375,15 @@ impl Pull {
         let is_behind = plan.lacks(known) > 0;
         if is_behind && tps.is_some_and(|tps| tps < SPLIT_BELOW_PHI * self.source.prefill_tps) {
             plan.split(known);
+        }
+    }
+}
+
+/// Why a stream has ended. What was answered before is asked for again.
+async fn end_of(client: &mut ContextClient) -> ContextLost {
+    loop {
+        if let Err(lost) = client.next().await {
+            return lost;
         }
     }
 }

@@ -56,6 +56,11 @@ impl PullPlan {
         }
     }
 
+    /// Chunks have so many positions from here on.
+    pub(super) fn resize(&mut self, chunk_tokens: u32) {
+        self.chunk_tokens = chunk_tokens.max(1);
+    }
+
     /// Which part is pulled.
     pub(super) fn part(&self) -> PullPart {
         self.part

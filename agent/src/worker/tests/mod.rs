@@ -19,7 +19,9 @@ use tokio_util::task::AbortOnDropHandle;
 use super::*;
 use crate::store::unix_s;
 
+mod floods;
 mod patience;
+mod pulls;
 mod successors;
 
 /// For things that take milliseconds on an idle machine; these tests run on busy ones.
@@ -63,12 +65,22 @@ struct Nature {
     rates: FakeRates,
     slots: u16,
     patience: Patience,
-    /// Whether it answers those who pull contexts, or lets them wait.
-    gives: bool,
+    gives: Gives,
+}
+
+/// How a peer treats those who pull contexts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Gives {
+    /// As all do.
+    Well,
+    /// It takes the stream and says nothing.
+    Nothing,
+    /// It takes so long for each chunk.
+    Slowly(Duration),
 }
 
 const ABLE: Nature =
-    Nature { rates: STEADY, slots: 2, patience: Patience { last_feed: HOUR, parked: HOUR }, gives: true };
+    Nature { rates: STEADY, slots: 2, patience: Patience { last_feed: HOUR, parked: HOUR }, gives: Gives::Well };
 
 /// Memory without bounds.
 #[derive(Debug)]
@@ -84,6 +96,8 @@ impl MemoryRoom for AnyRoom {
 struct Peer {
     worker: Worker,
     swarm: Swarm,
+    /// Streams on which contexts were asked for here.
+    pulled_by: watch::Receiver<u32>,
     _gate: watch::Sender<Gate>,
     _serving: AbortOnDropHandle<()>,
 }
@@ -128,8 +142,9 @@ impl Peer {
             swarm.clone(),
         );
         let worker = Worker { patience: nature.patience, ..worker };
-        let serving = tokio::spawn(serve(worker.clone(), events, nature.gives));
-        let peer = Self { worker, swarm, _gate: gate, _serving: AbortOnDropHandle::new(serving) };
+        let (pulls, pulled_by) = watch::channel(0);
+        let serving = tokio::spawn(serve(worker.clone(), events, nature.gives, pulls));
+        let peer = Self { worker, swarm, pulled_by, _gate: gate, _serving: AbortOnDropHandle::new(serving) };
         for other in knows {
             eventually("they are connected", || peer.is_linked_to(other) && other.is_linked_to(&peer)).await;
         }
@@ -170,7 +185,7 @@ impl Peer {
 }
 
 /// What the driver does with what comes from other peers.
-async fn serve(worker: Worker, mut events: mpsc::Receiver<SwarmEvent>, gives: bool) {
+async fn serve(worker: Worker, mut events: mpsc::Receiver<SwarmEvent>, gives: Gives, pulls: watch::Sender<u32>) {
     let mut waiting = Vec::new();
     while let Some(event) = events.recv().await {
         if let SwarmEvent::Job { job, start } = event {
@@ -178,11 +193,24 @@ async fn serve(worker: Worker, mut events: mpsc::Receiver<SwarmEvent>, gives: bo
         } else if let SwarmEvent::Prepare { job, start } = event {
             worker.take(WorkerEnd::Remote(job), *start, Part::Standby);
         } else if let SwarmEvent::Context { context, open } = event {
-            if gives {
-                worker.give(context, open);
-            } else {
-                waiting.push(context);
+            pulls.send_modify(|count| *count += 1);
+            match gives {
+                Gives::Well => worker.give(context, open),
+                Gives::Nothing => waiting.push(context),
+                Gives::Slowly(pause) => drop(tokio::spawn(give_slowly(worker.contexts.clone(), context, open, pause))),
             }
+        }
+    }
+}
+
+/// Answers pull after pull, each as late as that.
+async fn give_slowly(contexts: Contexts, mut context: ContextServer, open: ContextOpen, pause: Duration) {
+    let held = contexts.find(context.peer(), &open).await.unwrap();
+    while let Ok(range) = context.next().await {
+        tokio::time::sleep(pause).await;
+        let Ok(bytes) = held.handle.export(range.from, range.to).await else { return };
+        if context.send(bytes).await.is_err() {
+            return;
         }
     }
 }

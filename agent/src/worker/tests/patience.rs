@@ -41,7 +41,7 @@ async fn a_standby_whose_worker_is_gone_makes_the_last_tokens_itself() {
 #[tokio::test]
 async fn a_holder_that_does_not_answer_is_not_waited_for_when_patience_ends() {
     let world = World::new();
-    let source = Peer::start(&world, Nature { gives: false, ..ABLE }, &[]).await;
+    let source = Peer::start(&world, Nature { gives: Gives::Nothing, ..ABLE }, &[]).await;
     let patience = Patience { last_feed: Duration::from_millis(1), ..ABLE.patience };
     let destination = Peer::start(&world, Nature { patience, ..ABLE }, &[&source]).await;
     let mut running = source.runs(job(1, 1, words(40), None));

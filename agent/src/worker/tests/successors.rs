@@ -5,7 +5,7 @@ use super::*;
 #[tokio::test]
 async fn a_worker_that_gets_ready_is_not_pushed_out_by_another() {
     let world = World::new();
-    let source = Peer::start(&world, Nature { gives: false, ..ABLE }, &[]).await;
+    let source = Peer::start(&world, Nature { gives: Gives::Nothing, ..ABLE }, &[]).await;
     let destination = Peer::start(&world, Nature { slots: 1, ..ABLE }, &[&source]).await;
     let mut running = source.runs(job(1, 1, words(100), None));
     let prompt = prompt_of(&mut running).await;
@@ -24,7 +24,7 @@ async fn a_worker_that_gets_ready_is_not_pushed_out_by_another() {
 #[tokio::test]
 async fn a_standby_that_takes_over_far_behind_is_not_pushed_out_by_another() {
     let world = World::new();
-    let source = Peer::start(&world, Nature { gives: false, ..ABLE }, &[]).await;
+    let source = Peer::start(&world, Nature { gives: Gives::Nothing, ..ABLE }, &[]).await;
     let destination = Peer::start(&world, Nature { slots: 1, ..ABLE }, &[&source]).await;
     let mut running = source.runs(job(1, 1, words(100), None));
     let prompt = prompt_of(&mut running).await;

@@ -125,6 +125,14 @@ impl ContextServer {
         self.answer(Answer { reply: ContextReply::Refused(refusal), body: Vec::new() }).await
     }
 
+    /// Refuses the context as a whole, whatever was pulled or not, and ends the stream. The destination hears the reason
+    /// as the answer to its oldest pull, or without one: it does not come again for what it cannot have.
+    pub async fn refuse_all(self, refusal: ContextRefusal) -> Result<(), AnswerError> {
+        let permit = self.answers.reserve().await.map_err(|_ended| AnswerError::Lost(self.why()))?;
+        permit.send(Answer { reply: ContextReply::Refused(refusal), body: Vec::new() });
+        Ok(())
+    }
+
     async fn answer(&mut self, answer: Answer) -> Result<(), AnswerError> {
         if self.unanswered.is_empty() {
             return Err(AnswerError::NotPulled);

@@ -234,3 +234,25 @@ async fn what_was_answered_arrives_though_the_holder_drops_its_end() {
     assert_eq!(next(&mut client).await, Ok(Pulled::Chunk { header: header(&bytes), bytes }));
     assert_eq!(next(&mut client).await, Err(ContextLost::Closed));
 }
+
+#[tokio::test]
+async fn a_context_that_is_refused_as_a_whole_is_so_for_a_destination_that_has_pulled_and_for_one_that_has_not() {
+    for pulls in [false, true] {
+        let (ours, theirs) = pipe();
+        let mut client = ContextClient::over(ours, context(), terms(SOON), |_rate| {});
+        if pulls {
+            client.pull(64, 128).unwrap();
+        }
+        let (mut reader, writer) = theirs;
+        let opened: BulkRequest = reader.next().await.unwrap();
+        assert_eq!(opened, BulkRequest::Context(context()));
+        let ends = (reader, writer);
+        let server = ContextServer::over(ends, context(), &Handle::current(), (None, terms(SOON)), |_rate| {});
+        server.refuse_all(ContextRefusal::OtherLayout).await.unwrap();
+        let refusal = match next(&mut client).await {
+            Ok(Pulled::Refused { refusal, .. }) | Err(ContextLost::Refused(refusal)) => refusal,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(refusal, ContextRefusal::OtherLayout);
+    }
+}

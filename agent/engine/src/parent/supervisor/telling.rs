@@ -13,15 +13,17 @@ impl Supervisor {
     }
 
     /// Passes a command on. To a sequence that is no more it means nothing; an export's reply is dropped with it.
-    pub(super) fn tell(&mut self, told: Told) {
-        if self.loaded.is_none() || !self.streams.is_open(told.id) {
+    pub(super) fn tell(&mut self, Told { id, what, places }: Told) {
+        // Others of the same sequence may wait in them now.
+        drop(places);
+        if self.loaded.is_none() || !self.streams.is_open(id) {
             return;
         }
-        if let Some(command) = self.ledger.enter(told.what) {
+        if let Some(command) = self.ledger.enter(what) {
             if matches!(command, SequenceCommand::GetReady | SequenceCommand::TakeOver { .. }) {
-                self.streams.promote(told.id);
+                self.streams.promote(id);
             }
-            self.send(EngineCommand::Sequence { id: told.id, command });
+            self.send(EngineCommand::Sequence { id, command });
         }
     }
 }

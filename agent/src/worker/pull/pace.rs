@@ -1,0 +1,117 @@
+//! How much of a KV cache must come, and by when: a holder that brings less than the ids would make is given up. Pure: time
+//! is an argument.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Over how long it is looked at what comes. A holder that stands still is given up well before an origin gives us up.
+const WINDOW: Duration = Duration::from_secs(1);
+
+/// From the start to the first bytes, opening a stream included, where somebody waits for the first token.
+const FIRST_WANTED: Duration = Duration::from_secs(1);
+
+/// The same for a standby: its origin gives it up after 5 s without news.
+const FIRST_OPTION: Duration = Duration::from_secs(2);
+
+/// What a link may bring of what prefilling would make, before it is of no use.
+const LEAST_SHARE: f64 = 0.25;
+
+/// A deadline, and how many bytes had come when it was set.
+#[derive(Debug, Clone, Copy)]
+struct Window {
+    until: Instant,
+    mark: u64,
+}
+
+/// The holder's time. It runs while something is owed, and begins anew with an answer or when it is over and enough has come:
+/// never because of what else happens.
+#[derive(Debug)]
+pub(super) struct Pace {
+    least_bytes: f64,
+    window: Option<Window>,
+}
+
+impl Pace {
+    /// Of a pull that begins `now`, into a peer that would make `made_bytes_per_s` of KV cache from the ids.
+    pub(super) fn new(now: Instant, is_waited_for: bool, made_bytes_per_s: f64) -> Self {
+        let first = if is_waited_for { FIRST_WANTED } else { FIRST_OPTION };
+        let least_bytes = made_bytes_per_s * WINDOW.as_secs_f64() * LEAST_SHARE;
+        Self { least_bytes, window: Some(Window { until: now + first, mark: 0 }) }
+    }
+
+    /// Something is owed, and `received` bytes have come in all.
+    pub(super) fn owe(&mut self, now: Instant, received: u64) {
+        self.window.get_or_insert(Window { until: now + WINDOW, mark: received });
+    }
+
+    /// Nothing is owed.
+    pub(super) fn rest(&mut self) {
+        self.window = None;
+    }
+
+    /// A pull was answered, or a stream that had brought something is opened again.
+    pub(super) fn begin_anew(&mut self, now: Instant, received: u64) {
+        self.window = Some(Window { until: now + WINDOW, mark: received });
+    }
+
+    /// When to look whether enough has come; none while nothing is owed.
+    pub(super) fn until(&self) -> Option<Instant> {
+        self.window.map(|window| window.until)
+    }
+
+    /// Looks, at the deadline: false where too little has come. Else the next window begins.
+    pub(super) fn is_kept(&mut self, now: Instant, received: u64) -> bool {
+        let came = self.window.map_or(0, |window| received.saturating_sub(window.mark));
+        let is_enough = came > 0 && came as f64 >= self.least_bytes;
+        if is_enough {
+            self.begin_anew(now, received);
+        }
+        is_enough
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn the_first_bytes_have_a_deadline_from_the_start_on() {
+        let now = Instant::now();
+        assert_eq!(Pace::new(now, true, 100.0).until(), Some(now + FIRST_WANTED));
+        let mut pace = Pace::new(now, false, 100.0);
+        pace.owe(now + 1900 * MS, 0);
+        assert_eq!(pace.until(), Some(now + FIRST_OPTION), "to ask wins no time");
+        assert!(!pace.is_kept(now + FIRST_OPTION, 24));
+        assert!(pace.is_kept(now + FIRST_OPTION, 25));
+    }
+
+    #[test]
+    fn whoever_dribbles_is_given_up_and_whoever_keeps_up_goes_on() {
+        let mut now = Instant::now();
+        let mut pace = Pace::new(now, true, 4000.0);
+        for second in 1..10 {
+            now = pace.until().unwrap();
+            pace.owe(now, second * 1000);
+            assert!(pace.is_kept(now, second * 1000));
+        }
+        now = pace.until().unwrap();
+        assert!(!pace.is_kept(now, 9_999));
+        assert!(!Pace::new(now, true, 0.0).is_kept(now, 0), "nothing is too little, whatever the rate");
+    }
+
+    #[test]
+    fn an_answer_and_a_pause_without_debts_begin_it_anew() {
+        let now = Instant::now();
+        let mut pace = Pace::new(now, true, 4000.0);
+        pace.begin_anew(now + 400 * MS, 500);
+        assert_eq!(pace.until(), Some(now + 400 * MS + WINDOW));
+        assert!(!pace.is_kept(now + 1400 * MS, 1000), "what came before does not count");
+        pace.rest();
+        assert_eq!(pace.until(), None);
+        pace.owe(now + 5000 * MS, 1000);
+        assert_eq!(pace.until(), Some(now + 6000 * MS));
+    }
+}

@@ -1,0 +1,78 @@
+//! Pulls that come to little: the sequence goes on from the ids, and soon.
+
+use super::*;
+
+/// A source that stands still after twenty tokens, its context offered to the destination. With the prompt and those twenty.
+async fn parked(source: &Peer, destination: &Peer, prompt: usize) -> (OriginEnd, Vec<TokenId>, Vec<TokenId>) {
+    let mut running = source.runs(job(1, 1, words(prompt), None));
+    say(&mut running, JobRequest::StopAfter { index: 19 }).await;
+    let ids = prompt_of(&mut running).await;
+    let said = tokens(&mut running, 0, 20).await;
+    say(&mut running, JobRequest::Offer { to: Some(destination.id()) }).await;
+    (running, ids, said)
+}
+
+#[tokio::test]
+async fn a_standby_whose_holder_says_nothing_makes_the_context_itself_however_many_ids_come_meanwhile() {
+    let world = World::new();
+    let source = Peer::start(&world, Nature { gives: Gives::Nothing, ..ABLE }, &[]).await;
+    let destination = Peer::start(&world, ABLE, &[&source]).await;
+    let prompt: Vec<TokenId> = (400..500).map(TokenId).collect();
+    let mut standby = source.has_prepared(&destination, job(1, 0, ids(&prompt, &[]), Some(whole_from(&source)))).await;
+    prompt_of(&mut standby).await;
+    // A source that decodes: a token ten times in the holder's second, until the destination holds the prompt.
+    let began = Instant::now();
+    let mut sent = 0;
+    loop {
+        assert!(began.elapsed() < SOON, "{sent} tokens later it holds nothing");
+        let ids = vec![TokenId(400 + sent % 100)];
+        say(&mut standby, JobRequest::Forward { from_index: sent, ids }).await;
+        sent += 1;
+        let held = |event: &JobEvent| if let JobEvent::Held { tokens, .. } = event { Some(*tokens) } else { None };
+        let news = hear("what it holds", &mut standby, held);
+        if timeout(Duration::from_millis(100), news).await.is_ok_and(|held| held >= 100) {
+            return;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_context_that_is_refused_is_asked_for_once() {
+    let world = World::new();
+    let source = Peer::start(&world, ABLE, &[]).await;
+    let destination = Peer::start(&world, ABLE, &[&source]).await;
+    let prompt: Vec<TokenId> = (400..500).map(TokenId).collect();
+    // The source has no such context.
+    let mut standby = source.has_prepared(&destination, job(1, 0, ids(&prompt, &[]), Some(whole_from(&source)))).await;
+    assert_eq!(until_held(&mut standby, 100).await, 0);
+    assert_eq!(*source.pulled_by.borrow(), 1);
+}
+
+#[tokio::test]
+async fn a_link_that_turns_out_to_be_slow_is_helped_on_the_same_stream() {
+    let world = World::new();
+    let slow = Gives::Slowly(Duration::from_millis(600));
+    let source = Peer::start(&world, Nature { gives: slow, ..ABLE }, &[]).await;
+    // It prefills the context in a second or two: less than three times as fast as the chunks come.
+    let rates = FakeRates { prefill_tps: 400.0, ..STEADY };
+    let destination = Peer::start(&world, Nature { rates, ..ABLE }, &[&source]).await;
+    let (_running, prompt, said) = parked(&source, &destination, 1200).await;
+    let start = job(1, 0, ids(&prompt, &said[..10]), Some(whole_from(&source)));
+    let mut standby = source.has_prepared(&destination, start).await;
+    assert!(until_held(&mut standby, 1210).await > 0, "what came was used");
+    assert_eq!(*source.pulled_by.borrow(), 1, "no stream was left");
+}
+
+#[tokio::test]
+async fn a_worker_that_gets_ready_shows_life_while_a_chunk_is_under_way() {
+    let world = World::new();
+    let slow = Gives::Slowly(Duration::from_millis(700));
+    let source = Peer::start(&world, Nature { gives: slow, ..ABLE }, &[]).await;
+    let destination = Peer::start(&world, Nature { rates: UNABLE_TO_PREFILL, ..ABLE }, &[&source]).await;
+    let (_running, prompt, said) = parked(&source, &destination, 300).await;
+    let start = job(1, 2, ids(&prompt, &said[..10]), Some(Pull { holder: source.id(), part: PullPart::Rest }));
+    let mut successor = source.has_run(&destination, start).await;
+    prompt_of(&mut successor).await;
+    let alive = |event: &JobEvent| matches!(event, JobEvent::Prefilled { total: 310, .. }).then_some(());
+    hear("a sign of life", &mut successor, alive).await;
+}
