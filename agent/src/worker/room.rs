@@ -6,7 +6,8 @@ use idlewild_protocol::ModelInfo;
 
 use super::loads::Guess;
 
-/// The engine's program, its buffers for a batch and its vocabulary, in bytes: measured 60 to 180 MB.
+/// The engine's program, its buffers for a batch and its vocabulary, in bytes: an allowance. SmolLM2-135M took 36 MB beside
+/// its file and its KV cache; wider models and larger vocabularies take more.
 const BESIDES_BYTES: u64 = 200_000_000;
 
 /// Bytes of the file to a byte of KV cache for a token, where nothing was measured: 4000 for a model of 135M (23 kB a token
