@@ -229,9 +229,9 @@ fn scores(launch: &Launch, train: &Path, test: &Path) -> Result<[(f64, f64); 3]>
 /// What is promised of the default estimator: better than both curves, and probabilities that are right.
 fn check_scores(launch: &Launch, train: &Path, test: &Path) -> Verdict {
     let [default, per_peer, pooled] = scores(launch, train, test)?;
-    println!("{}: default {default:?}, per peer {per_peer:?}, pooled {pooled:?}", train.display());
-    ensure!(default.0 < per_peer.0 && default.0 < pooled.0, "log loss: {default:?} {per_peer:?} {pooled:?}");
-    ensure!(default.1 <= 0.03, "calibration error at 5 min: {default:?}");
+    let said = format!("{}: default {default:?}, per peer {per_peer:?}, pooled {pooled:?}", train.display());
+    ensure!(default.0 < per_peer.0 && default.0 < pooled.0, "log loss: {said}");
+    ensure!(default.1 <= 0.03, "calibration error at 5 min: {said}");
     Ok(())
 }
 

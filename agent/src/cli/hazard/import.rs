@@ -72,10 +72,12 @@ async fn tell_agent(context: &Context, printer: &mut Printer) {
 
 fn refused(file: &Path, bad: &Bad) -> Failure {
     let failure = Failure::words(Exit::Usage, format!("{}: {bad}; nothing was imported", file.display()));
-    match bad {
-        Bad::Cause(..) => failure.hint(format!("causes are {}", cause_names().collect::<Vec<_>>().join(", "))),
-        Bad::Table(TableError::NoColumn(_)) => failure.hint("a table to import begins with: start_s,end_s,cause"),
-        _ => failure,
+    if matches!(bad, Bad::Cause(..)) {
+        failure.hint(format!("causes are {}", cause_names().collect::<Vec<_>>().join(", ")))
+    } else if matches!(bad, Bad::Table(TableError::NoColumn(_))) {
+        failure.hint("a table to import begins with: start_s,end_s,cause")
+    } else {
+        failure
     }
 }
 
