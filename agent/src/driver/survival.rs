@@ -270,7 +270,7 @@ mod tests {
             record
         };
         let jump = |mut record: SessionRecord| {
-            record.started_s -= if record.started_s % 14_400 == 0 { 9 * DAY_S } else { 0 };
+            record.started_s -= if record.started_s.is_multiple_of(14_400) { 9 * DAY_S } else { 0 };
             unknown(record)
         };
         let jumping: Vec<_> = steady.iter().cloned().map(jump).collect();

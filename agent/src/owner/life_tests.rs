@@ -140,7 +140,7 @@ struct Machine {
     started_s: u64,
     /// What the wall clock is ahead of that.
     ahead_s: i64,
-    machine_boot: u32,
+    boot_number: u32,
     is_away: bool,
     /// A beat that only matters if nothing follows it: it is written when the agent is killed.
     last_beat: Option<Duration>,
@@ -160,7 +160,7 @@ impl Machine {
             now_s: 0,
             started_s: 0,
             ahead_s,
-            machine_boot: 0,
+            boot_number: 0,
             is_away: false,
             last_beat: None,
             writes_every_beat,
@@ -221,7 +221,7 @@ impl Machine {
         self.now_s += down_s;
         self.started_s = self.now_s;
         self.tracker = SessionTracker::default();
-        self.log = open_log(&self.dir, self.moment().wall_s, self.machine_boot).await;
+        self.log = open_log(&self.dir, self.moment().wall_s, self.boot_number).await;
         let owner = self.owner();
         self.input(owner).await;
     }
@@ -240,7 +240,7 @@ impl Machine {
             }
             Event::Killed(down_s) => self.restart(down_s).await,
             Event::PowerFails(down_s) => {
-                self.machine_boot += 1;
+                self.boot_number += 1;
                 self.restart(down_s).await;
             }
             Event::Stopped(down_s) => {
@@ -252,9 +252,9 @@ impl Machine {
     }
 }
 
-async fn open_log(dir: &TempDir, wall_s: u64, machine_boot: u32) -> SessionLog {
+async fn open_log(dir: &TempDir, wall_s: u64, boot_number: u32) -> SessionLog {
     let store = Store::open(&dir.path().join("idlewild.db")).unwrap();
-    let boot = store.begin_boot(wall_s, Some(format!("boot {machine_boot}"))).await.unwrap();
+    let boot = store.begin_boot(wall_s, Some(format!("boot {boot_number}"))).await.unwrap();
     SessionLog::new(store, boot.id)
 }
 
@@ -306,7 +306,9 @@ fn kills_restarts_losses_of_power_and_clock_jumps_change_no_more_than_they_must(
         let script = with_trouble(seed);
         let seen = runtime().block_on(live(&script, false));
         assert_as_implied(&seen, &implied(&script), &format!("seed {seed}"));
-        seen.iter().for_each(|(_, cause)| *met.entry(*cause).or_insert(0) += 1);
+        for (_, cause) in &seen {
+            *met.entry(*cause).or_insert(0) += 1;
+        }
     }
     for cause in [Cause::OwnerReturned, Cause::Sleep, Cause::Crash, Cause::Unknown, Cause::Shutdown] {
         assert!(met.get(&cause).is_some_and(|times| *times >= 30), "{cause:?} in {met:?}");

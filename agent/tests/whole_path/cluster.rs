@@ -117,7 +117,7 @@ impl Agent {
         let launch = Launch { config, sources: None, paths, engine: EnginePlace::Thread };
         let stop = self.stop.clone();
         runtime.spawn(async move {
-            if let Err(error) = run_until(launch, stop).await {
+            if let Err(error) = Box::pin(run_until(launch, stop)).await {
                 panic!("agent could not start: {error}");
             }
         });

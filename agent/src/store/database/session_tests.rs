@@ -47,7 +47,7 @@ async fn at_most_one_session_is_open() {
 async fn the_latest_sessions_are_kept_and_the_live_one_among_them() {
     let (_dir, store) = database();
     let boot = store.begin_boot(1, None).await.unwrap().id;
-    let many: Vec<ImportedSession> = (0..MAX_SESSIONS as u64).map(|n| imported(n as usize, 10 * n, 5)).collect();
+    let many: Vec<ImportedSession> = (0..u64::from(MAX_SESSIONS)).map(|n| imported(n as usize, 10 * n, 5)).collect();
     assert_eq!(store.import_sessions(many).await.unwrap(), Ok(MAX_SESSIONS as usize));
     store.begin_session(boot, at(1_000_000)).await.unwrap();
     let sessions = store.sessions().await.unwrap();
