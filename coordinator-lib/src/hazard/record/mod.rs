@@ -189,7 +189,8 @@ mod tests {
 
     #[test]
     fn a_record_seen_in_rounds_is_spread_over_them_and_keeps_its_order() {
-        let rows: String = (0..50).map(|n| format!("a,{},{},0\n", n * 100, n * 100 + 100)).collect();
+        let rows: Vec<String> = (0..50).map(|n| format!("a,{},{},0\n", n * 100, n * 100 + 100)).collect();
+        let rows = rows.concat();
         let seen = Record::parse(&format!("host,start_s,end_s,censored\n{rows}")).unwrap();
         let mut smeared = seen.clone();
         smeared.smear(60.0);
