@@ -87,7 +87,7 @@ fn a_request_moves_whole_between_peers_eighty_milliseconds_apart() -> Verdict {
         let answer = reader.join().map_err(|_| anyhow::anyhow!("a reader panicked"))?.context("the stream")?;
         ensure!(answer.moves == 1 && answer.error.is_none(), "{answer:?}");
         let story = origin.explain(&request)?;
-        let pulled = story.assignments.last().and_then(|last| last.measured?.pulled_tokens).unwrap_or(0);
+        let pulled = story.moves.iter().filter_map(|step| step.measured?.pulled_tokens).max().unwrap_or(0);
         ensure!(pulled >= 200, "{pulled} tokens pulled: {story:#?}");
         Ok(())
     })

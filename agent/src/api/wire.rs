@@ -208,8 +208,8 @@ pub struct AssignmentReply {
     pub cause: Option<DepartureCause>,
     /// What running it on each peer would have cost, best first: the chosen one and the rejected.
     pub terms: Vec<PeerTerms>,
-    /// What it took to go on there, planned or not: the pause before its first token, and the KV cache that it pulled. None of
-    /// the first one.
+    /// What it took to go on there, planned or not: the pause before its first token, and the KV cache that it pulled, by
+    /// its word since it was the worker. None of the first one.
     #[serde(default)]
     pub measured: Option<MeasuredMove>,
 }

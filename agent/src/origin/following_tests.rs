@@ -320,11 +320,13 @@ fn a_person_s_move_whose_destination_comes_no_closer_commits_in_the_end_or_is_gi
 
     let mut bench = wanted_elsewhere();
     goes_on(&mut bench, 70, 40, 10);
-    bench.now += ms(21_000);
+    bench.now += ms(19_000);
     goes_on(&mut bench, 65, 50, 1);
-    assert!(bench.machine.standby().is_some(), "it has come closer");
-    bench.now += ms(20_000);
+    bench.now += ms(19_000);
     goes_on(&mut bench, 66, 51, 1);
+    assert!(bench.machine.standby().is_some(), "it has come closer meanwhile");
+    bench.now += ms(2_000);
+    goes_on(&mut bench, 66, 52, 1);
     assert!(bench.machine.standby().is_none() && !is_stopped(&bench));
     let record = bench.following.records().plans.pop().unwrap();
     assert!(record.outcome.unwrap().contains("came no closer to the worker for 20 s"));

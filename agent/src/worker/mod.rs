@@ -66,7 +66,7 @@ pub struct Worker {
 }
 
 /// What a peer is asked to be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
     /// The one that says the tokens.
     Worker,
@@ -108,10 +108,13 @@ impl Worker {
 
     /// Runs a job on a task of its own. An origin that has as many here as may be is told that this peer is busy.
     pub fn take(&self, line: WorkerEnd, start: JobStart, part: Part) {
-        let Some(place) = self.shares.take(line.origin(), self.engine.stats().slots) else {
+        // What the owner of this peer asks for is for its own machine to bear.
+        let is_own = line.origin() == self.swarm.me();
+        let place = self.shares.take((line.origin(), part), self.engine.stats().slots);
+        if place.is_none() && !is_own {
             tokio::spawn(job::turn_away(line, start.epoch));
             return;
-        };
+        }
         let worker = self.clone();
         tokio::spawn(async move {
             let (_place, _counted) = (place, Counted::new(&worker.jobs));

@@ -21,7 +21,7 @@ pub struct Assignment {
     pub began: Duration,
     /// How it ended, and when; none while it runs.
     pub ended: Option<(Duration, Ending)>,
-    /// KV cache that its worker pulled since it is the worker, or shortly before, by its own word; none where it said nothing.
+    /// KV cache that its worker has pulled, by its own word since it is the worker; none where it has said nothing since.
     pub pulled: Option<PulledKv>,
 }
 
