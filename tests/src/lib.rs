@@ -4,8 +4,9 @@
 //! Lab (one test's world: namespaces, files, logs; gone when the test ends, however it ends)
 //!  |-- Segment   an Ethernet: a bridge, or a user-space switch with delay, jitter, loss and rate (relay)
 //!  |-- Host      a network namespace: interfaces, addresses, filters, shaping, cut cables
-//!  `-- Agent     a real `idlewild` process on a host: invited, joined, killed, frozen, resumed
-//!       `-- Client   what a program on that host would be: HTTP and streams, from inside the namespace
+//!  |-- Agent     a real `idlewild` process on a host: invited, joined, killed, frozen, resumed
+//!  |    `-- Client   what a program on that host would be: HTTP and streams, from inside the namespace
+//!  `-- Rogue     a member of the swarm that does not keep to the rules, on threads inside a host's namespace
 //! ```
 //!
 //! Traffic stays on loopback and in the namespaces of the lab; the root namespace's interfaces are never touched.
@@ -19,9 +20,13 @@ pub mod agent;
 pub mod client;
 pub mod lab;
 pub mod relay;
+pub mod rogue;
+mod undisturbed;
 mod wait;
 
 pub use agent::{Agent, Cluster, Fake, Launch, Signal};
 pub use client::{Answer, Client, FAKE_MODEL, Piece, REAL_MODEL, Reply, Stream, chat, completion};
 pub use lab::{Filter, Host, Lab, Segment, Verdict, in_lab};
+pub use rogue::{Manner, Rogue, Seen};
+pub use undisturbed::undisturbed;
 pub use wait::{eventually, within};
