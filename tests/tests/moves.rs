@@ -256,7 +256,10 @@ fn a_lossy_network_delays_a_move_and_loses_nothing() -> Verdict {
         let story = cluster.0[0].until_moved(&request, cluster.0[other].peer()?)?;
         let answer = finish(reader)?;
         is_exact(&answer, &expected)?;
-        ensure!(answer.moves == 1 && answer.worker.as_deref() == Some(cluster.0[other].peer()?), "{answer:?}: {story:#?}");
+        ensure!(
+            answer.moves == 1 && answer.worker.as_deref() == Some(cluster.0[other].peer()?),
+            "{answer:?}: {story:#?}"
+        );
         Ok(())
     })
 }

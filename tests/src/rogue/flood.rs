@@ -52,7 +52,8 @@ impl Rogue {
     /// Asks `holder` for the first positions of a context.
     pub fn ask(&self, holder: &Agent, open: ContextOpen) -> Result<Asked> {
         let (swarm, holder) = (self.swarm.clone(), id(holder)?);
-        let asking = self.runtime()?.spawn(async move { tokio::time::timeout(ANSWER_WITHIN, ask(&swarm, holder, open)).await });
+        let asking =
+            self.runtime()?.spawn(async move { tokio::time::timeout(ANSWER_WITHIN, ask(&swarm, holder, open)).await });
         let asked = futures::executor::block_on(asking).context("the rogue's task failed")?;
         asked.context("the holder never answered")
     }

@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use idlewild_engine::{EngineJob, EngineStream, SequenceEvent, SequenceHandle};
 use idlewild_protocol::{Epoch, JobEvent, JobRequest, JobStart, RequestId};
 use idlewild_swarm::JobServer;
+use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::life::{Life, Presence};
@@ -48,11 +49,21 @@ async fn run(life: &Life, mut line: JobServer, start: JobStart) -> Result<()> {
                     return flood(line, |count| JobEvent::Prefilled { epoch, done: count, total: u32::MAX }).await;
                 }
             }
-            gone = presence.wait_for(|presence| *presence != Presence::Serving) => {
-                let notice_ms = if let Presence::Gone { notice_ms } = *gone? { notice_ms } else { 0 };
+            notice_ms = is_gone(&mut presence) => {
+                let notice_ms = notice_ms?;
                 return leave(life, (line, stream), request, epoch, notice_ms).await;
             }
         }
+    }
+}
+
+/// Waits until its owner is back; says for how long it holds its contexts then.
+async fn is_gone(presence: &mut watch::Receiver<Presence>) -> Result<u32> {
+    loop {
+        if let Presence::Gone { notice_ms } = *presence.borrow_and_update() {
+            return Ok(notice_ms);
+        }
+        presence.changed().await?;
     }
 }
 

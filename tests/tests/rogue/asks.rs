@@ -51,7 +51,8 @@ fn pulls_of_a_context_that_nobody_offered_hold_nobody_up_and_fill_no_memory() ->
         let before = memory(holder)?;
         let beset = Instant::now();
         let origin: PeerId = scene.origin().peer()?.parse().context("a peer's id")?;
-        let opened = scene.rogue.pull_unread(holder, scene.rogue.context_of(origin, &running.request)?, STREAMS, PULLS)?;
+        let opened =
+            scene.rogue.pull_unread(holder, scene.rogue.context_of(origin, &running.request)?, STREAMS, PULLS)?;
         ensure!(opened > 0, "not one stream could be opened");
         goes_on(&scene, running, &expected, (beset, before))
     })
@@ -75,12 +76,7 @@ fn a_destination_that_pulls_and_does_not_read_holds_nobody_up_and_fills_no_memor
     })
 }
 
-fn goes_on(
-    scene: &Scene,
-    running: super::Running,
-    expected: &str,
-    (beset, before): (Instant, u64),
-) -> Result<()> {
+fn goes_on(scene: &Scene, running: super::Running, expected: &str, (beset, before): (Instant, u64)) -> Result<()> {
     let answer = running.exactly(expected)?;
     has_grown_little(scene.worker(1), before, GROWTH_MAX_MB)?;
     let pause = answer.longest_pause_since(beset);
