@@ -8,10 +8,10 @@ use idlewild_tests::agent::{Explanation, FOUND_WITHIN, MoveStep};
 use idlewild_tests::{Agent, Cluster, FAKE_MODEL, Fake, Stream, Verdict, completion, in_lab, undisturbed, within};
 
 /// Slow, so that the rest of an answer takes long against what a preparation does.
-const FAKE: Fake = Fake { prefill_tps: 2000.0, decode_tps: 20.0, load_ms: 20 };
+const FAKE: Fake = Fake { prefill_tps: 2000.0, decode_tps: 15.0, load_ms: 20 };
 
-/// 25 seconds.
-const TOKENS: u32 = 500;
+/// 27 seconds.
+const TOKENS: u32 = 400;
 
 const WORDS: usize = 300;
 
@@ -92,6 +92,10 @@ fn a_worker_that_never_stays_for_long_hands_its_request_over_before_it_goes() ->
         let request = stream.request()?.to_owned();
         let reader = thread::spawn(move || Stream::finish(stream)?.whole());
         steady.owner("away")?;
+        origin.until_serving(steady.peer()?, FOUND_WITHIN)?;
+        // Nobody prepares where the model has to be loaded first.
+        let loads = steady.answer(&completion(FAKE_MODEL, "its own", 2))?;
+        ensure!(loads.worker.as_deref() == Some(steady.peer()?), "{loads:?}");
 
         let (story, _) = within(PLANNED_WITHIN, "a hand-over that nobody asked for", || {
             let story = origin.explain(&request)?;

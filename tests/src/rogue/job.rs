@@ -34,7 +34,7 @@ async fn run(life: &Life, mut line: JobServer, start: JobStart) -> Result<()> {
     let mut presence = life.presence.clone();
     loop {
         tokio::select! {
-            word = line.next() => obey(life, &handle, word?)?,
+            word = line.next() => obey(life, &handle, &word?)?,
             event = stream.next() => {
                 let Some(event) = event else { return Ok(()) };
                 let is_last = event.is_last();
@@ -67,11 +67,11 @@ async fn is_gone(presence: &mut watch::Receiver<Presence>) -> Result<u32> {
     }
 }
 
-fn obey(life: &Life, handle: &SequenceHandle, word: JobRequest) -> Result<()> {
+fn obey(life: &Life, handle: &SequenceHandle, word: &JobRequest) -> Result<()> {
     match word {
-        JobRequest::StopAfter { index } => handle.stop_after(index)?,
+        JobRequest::StopAfter { index } => handle.stop_after(*index)?,
         JobRequest::GoOn => handle.go_on()?,
-        JobRequest::Offer { to } => life.see(Seen::Offered(to)),
+        JobRequest::Offer { to } => life.see(Seen::Offered(*to)),
         JobRequest::Cancel => anyhow::bail!("cancelled"),
         // Of no worker's business.
         JobRequest::Start(_)
@@ -112,7 +112,7 @@ async fn leave(
     line.send(JobEvent::Leaving { epoch, cause: CAUSE, notice_ms }).await?;
     let linger = async {
         loop {
-            obey(life, &handle, line.next().await.context("the stream ends")?)?;
+            obey(life, &handle, &line.next().await.context("the stream ends")?)?;
         }
     };
     let lingered: Result<Result<()>, _> = timeout(Duration::from_millis(u64::from(notice_ms)), linger).await;

@@ -76,23 +76,23 @@ fn leave(
     scene.rogue.until_seen(SEEN_WITHIN, "a pull", |seen| matches!(seen, Seen::Pulled(_)))?;
     meanwhile(scene)?;
     let story = scene.origin().until_moved(&running.request, &honest)?;
-    let took = asked.elapsed();
+    let (took, moved) = (asked.elapsed(), Instant::now());
     ensure!(story.assignments.last().is_some_and(|last| last.worker == honest), "it never moved: {story:#?}");
     ensure!(took < moved_within, "it moved after {took:?}: {story:#?}");
-    finish(scene, running, &expected, (asked, pause_max), before)
+    finish(scene, running, &expected, (asked, moved, pause_max), before)
 }
 
 fn finish(
     scene: &Scene,
     running: Running,
     expected: &str,
-    (asked, pause_max): (Instant, Duration),
+    (asked, moved, pause_max): (Instant, Instant, Duration),
     before: u64,
 ) -> Result<()> {
     let request = running.request.clone();
     let answer = running.exactly(expected)?;
     ensure!(answer.moves == 1, "{answer:?}: {:#?}", scene.origin().explain(&request)?);
-    let pause = answer.longest_pause_since(asked);
+    let pause = answer.longest_pause_within(asked, moved);
     ensure!(pause < pause_max, "it paused for {pause:?}: {:#?}", scene.origin().explain(&request)?);
     has_grown_little(scene.worker(1), before, 100)?;
     scene.rogue.behave(Manner::Honest);
