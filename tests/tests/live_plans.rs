@@ -19,9 +19,9 @@ const WORDS: usize = 300;
 const SESSIONS: i64 = 100;
 
 /// The shortest of them, and by how much each is longer than the one before, in milliseconds: a machine whose owner is back
-/// within a minute, at any time of it.
-const SHORTEST_MS: i64 = 6000;
-const STEP_MS: i64 = 500;
+/// within half a minute, at any time of it.
+const SHORTEST_MS: i64 = 1000;
+const STEP_MS: i64 = 300;
 
 /// A plan is made within a round or two of the coordinator's.
 const PLANNED_WITHIN: Duration = Duration::from_secs(15);
@@ -93,8 +93,8 @@ fn a_worker_that_never_stays_for_long_hands_its_request_over_before_it_goes() ->
         let reader = thread::spawn(move || Stream::finish(stream)?.whole());
         steady.owner("away")?;
         origin.until_serving(steady.peer()?, FOUND_WITHIN)?;
-        // Nobody prepares where the model has to be loaded first.
-        let loads = steady.answer(&completion(FAKE_MODEL, "its own", 2))?;
+        // Nobody prepares where the model has to be loaded first. This is long enough for the other one to be a risk.
+        let loads = steady.answer(&completion(FAKE_MODEL, "its own", 20))?;
         ensure!(loads.worker.as_deref() == Some(steady.peer()?), "{loads:?}");
 
         let (story, _) = within(PLANNED_WITHIN, "a hand-over that nobody asked for", || {
