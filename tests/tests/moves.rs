@@ -42,13 +42,25 @@ fn cluster_of(lab: &Lab, workers: usize, fake: Fake) -> Result<Cluster> {
 }
 
 fn question(number: usize) -> serde_json::Value {
+    question_of(number, TOKENS)
+}
+
+fn question_of(number: usize, tokens: u32) -> serde_json::Value {
     let words: Vec<String> = (0..WORDS).map(|word| format!("w{number}x{word}")).collect();
-    completion(FAKE_MODEL, &words.join(" "), TOKENS)
+    completion(FAKE_MODEL, &words.join(" "), tokens)
 }
 
 /// A stream that has begun: its request, and the places of its worker and of another one.
 fn begun(cluster: &Cluster, number: usize, pieces: usize) -> Result<(Stream, String, usize, usize)> {
-    let mut stream = cluster.0[0].ask(&question(number))?;
+    begun_with(cluster, &question(number), pieces)
+}
+
+fn begun_with(
+    cluster: &Cluster,
+    question: &serde_json::Value,
+    pieces: usize,
+) -> Result<(Stream, String, usize, usize)> {
+    let mut stream = cluster.0[0].ask(question)?;
     stream.read_pieces(pieces)?;
     let request = stream.request()?.to_owned();
     let worker = cluster.0[0].explain(&request)?.assignments.last().context("an assignment")?.worker.clone();
@@ -137,6 +149,10 @@ fn an_owner_who_returns_leaves_the_request_to_the_standby_or_to_whoever_pulls_it
             let pause = answer.longest_pause_since(returned);
             ensure!(pause < Duration::from_secs(2), "standby: {has_standby}, paused for {pause:?}: {story:#?}");
             went_on_as_told(&cluster.0[0].explain(&request)?, has_standby)?;
+            if !has_standby {
+                let drew = logged(&cluster.0[other].log()?, "begins to draw", &request)?;
+                ensure!(drew.pulled > 0, "all of it was made again: {drew:?}, {story:#?}");
+            }
             // The memory is the owner's again once nobody wants the context.
             within(Duration::from_secs(4), "an engine that is gone", || {
                 Ok(cluster.0[worker].engine_pid().is_none().then_some(()))
@@ -236,14 +252,23 @@ fn a_source_that_dies_leaves_the_standby_what_it_holds() -> Verdict {
 fn a_lossy_network_delays_a_move_and_loses_nothing() -> Verdict {
     in_lab(|lab| {
         let cluster = cluster(lab, 2)?;
-        let expected = cluster.0[0].answer(&question(0))?;
-        let (stream, request, worker, other) = begun(&cluster, 0, 20)?;
+        // Long enough to move after the loss, if not during it.
+        let question = question_of(0, 2 * TOKENS);
+        let expected = cluster.0[0].answer(&question)?;
+        let (stream, request, worker, other) = begun_with(&cluster, &question, 20)?;
         let reader = reading(stream);
         let lossy = Filter::Loss { percent: 30 };
         cluster.0[worker].host().impose(lossy)?;
         cluster.0[0].move_request(&request, cluster.0[other].peer()?, "whole", &[])?;
         thread::sleep(Duration::from_secs(5));
         cluster.0[worker].host().lift(lossy)?;
-        is_exact(&finish(reader)?, &expected)
+        let story = cluster.0[0].until_moved(&request, cluster.0[other].peer()?)?;
+        let answer = finish(reader)?;
+        is_exact(&answer, &expected)?;
+        ensure!(
+            answer.moves == 1 && answer.worker.as_deref() == Some(cluster.0[other].peer()?),
+            "{answer:?}: {story:#?}"
+        );
+        Ok(())
     })
 }

@@ -5,11 +5,13 @@
 //! the prompts are verses whose next word is never in doubt.
 
 use std::fmt::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use idlewild_tests::agent::{FOUND_WITHIN, children, cpu_time};
+use idlewild_tests::agent::{Assignment, FOUND_WITHIN, children, cpu_time};
 use idlewild_tests::lab::real_model;
 use idlewild_tests::{Agent, Answer, Cluster, Lab, REAL_MODEL, Stream, Verdict, completion, in_lab, within};
 use rand::rngs::StdRng;
@@ -28,6 +30,9 @@ const LEAST_PIECES: usize = 100;
 
 /// Of one answer, at most.
 const MOVES_PER_ANSWER: u32 = 4;
+
+/// Pieces of an answer within which one of the two may be killed after a move was asked for.
+const KILLED_WITHIN_PIECES: usize = 12;
 
 const WAYS: [&str; 3] = ["ids", "whole", "rest"];
 
@@ -77,13 +82,32 @@ fn serve(origin: &Agent, worker: &Agent) -> Result<()> {
 struct Running {
     reader: thread::JoinHandle<Result<Answer>>,
     request: String,
+    /// Pieces read so far.
+    pieces: Arc<AtomicUsize>,
 }
 
 impl Running {
     fn begin(mut stream: Stream, pieces: usize) -> Result<Self> {
         stream.read_pieces(pieces)?;
         let request = stream.request()?.to_owned();
-        Ok(Self { reader: thread::spawn(move || stream.finish()?.whole()), request })
+        let pieces = Arc::new(AtomicUsize::new(pieces));
+        let read = Arc::clone(&pieces);
+        let reader = thread::spawn(move || {
+            while stream.next_piece()?.is_some() {
+                read.fetch_add(1, Ordering::Relaxed);
+            }
+            stream.finish()?.whole()
+        });
+        Ok(Self { reader, request, pieces })
+    }
+
+    /// Waits until `more` pieces have been read, or there are no more.
+    fn read_on(&self, more: usize) -> Result<()> {
+        let goal = self.pieces.load(Ordering::Relaxed) + more;
+        within(Duration::from_mins(1), "more of an answer", || {
+            Ok((self.pieces.load(Ordering::Relaxed) >= goal || self.reader.is_finished()).then_some(()))
+        })?;
+        Ok(())
     }
 
     fn worker(&self, cluster: &Cluster) -> Result<Option<usize>> {
@@ -104,6 +128,8 @@ fn fifty_random_moves_lose_double_and_change_no_token() -> Verdict {
         let Some(mut cluster) = cluster(lab, &["a", "b", "c", "d"])? else { return Ok(()) };
         let mut random = StdRng::seed_from_u64(20_261_130);
         let (mut moves, mut kills, mut number, mut asked_in_all) = (0, 0, 0, 0);
+        // Of those that were to go through: accepted, undisturbed, and given the time.
+        let (mut due, mut handed_over) = (0, 0);
         while moves < MOVES {
             let words = random.random_range(60..400);
             let expected = cluster.0[0].answer(&question(number, words))?;
@@ -134,11 +160,20 @@ fn fifty_random_moves_lose_double_and_change_no_token() -> Verdict {
                 };
                 if let Some(victim) = victim.filter(|_| asked.is_ok()) {
                     kills += 1;
+                    running.read_on(random.random_range(0..KILLED_WITHIN_PIECES))?;
                     let _ = write!(said, "kill {victim} ");
                     cluster.0[victim].kill()?;
                     let again = cluster.0.remove(victim).again()?;
                     cluster.0.insert(victim, again);
                     serve(&cluster.0[0], &cluster.0[victim])?;
+                } else if asked.is_ok() && !prepare_only && random.random_range(0..2) == 0 {
+                    // Half of those that nothing disturbs are seen through; the next command meets the others half-way.
+                    due += 1;
+                    let story = cluster.0[0].until_moved(&running.request, cluster.0[destination].peer()?)?;
+                    let is_there = |last: &Assignment| {
+                        last.worker == cluster.0[destination].peer().unwrap_or_default() && last.from_index > 0
+                    };
+                    handed_over += u32::from(story.assignments.last().is_some_and(is_there));
                 }
                 // Whatever moment comes next.
                 thread::sleep(Duration::from_millis(random.random_range(0..900)));
@@ -150,6 +185,8 @@ fn fifty_random_moves_lose_double_and_change_no_token() -> Verdict {
             number += 1;
         }
         ensure!(kills >= 3, "only {kills} of {MOVES} moves met a loss");
+        // Answers end before some of them are done.
+        ensure!(due >= 5 && 2 * handed_over >= due, "only {handed_over} of {due} undisturbed moves were made");
         Ok(())
     })
 }
@@ -175,6 +212,7 @@ fn an_owner_gets_the_machine_back_at_once_and_the_answer_goes_on() -> Verdict {
             let gone = within(Duration::from_secs(10), "memory given back", || {
                 Ok(cluster.0[source].engine_pid().is_none().then_some(returned.elapsed()))
             })?;
+            let request = running.request.clone();
             let answer = running.finish()?;
             let pause = answer.longest_pause_since(returned);
             let context =
@@ -183,10 +221,22 @@ fn an_owner_gets_the_machine_back_at_once_and_the_answer_goes_on() -> Verdict {
             // Twice what is promised and more: a test is no bench.
             ensure!(stopped < Duration::from_millis(300) && gone.0 < Duration::from_secs(4), "{context}");
             ensure!(pause < Duration::from_secs(2), "{context}");
+            if !has_standby {
+                let pulled = pulled_by(&cluster.0[other].log()?, &request)?;
+                ensure!(pulled > 0, "{context}: all of it was made again");
+            }
             serve(&cluster.0[0], &cluster.0[source])?;
         }
         Ok(())
     })
+}
+
+/// Tokens whose KV cache a worker had pulled when it began to draw, by its log.
+fn pulled_by(log: &str, request: &str) -> Result<u32> {
+    let line = log.lines().rfind(|line| line.contains("begins to draw") && line.contains(request));
+    let line = line.context("it never began to draw")?;
+    let field = line.split_whitespace().find_map(|word| word.strip_prefix("pulled="));
+    field.with_context(|| format!("no figure in {line:?}"))?.parse().context("a number")
 }
 
 /// When a process last used the processor, looking for half a second; in steps of 10 ms, as the system counts.

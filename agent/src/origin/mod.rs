@@ -22,12 +22,14 @@ mod outbox;
 mod overheads;
 mod placer;
 mod pump;
+mod reading;
 mod record;
 mod records;
 mod reporting;
 mod request;
 mod stopwatch;
 mod streams;
+mod turns;
 
 use std::sync::Arc;
 

@@ -9,7 +9,7 @@ use tokio::task::AbortHandle;
 use super::streams::StreamName;
 use crate::worker::{OriginEnd, Part, Worker, local_line};
 
-/// Events of one stream that may wait for the request's task. A full queue slows the worker's stream down.
+/// Events of one stream that may wait for the request's task. A full queue slows that worker's stream down, and no other.
 pub(super) const NEWS: usize = 64;
 
 /// Words for one stream that may wait: a destination is told each token.
@@ -23,9 +23,6 @@ pub(super) enum News {
     /// It is no more.
     Lost(LossReason),
 }
-
-/// News of a stream.
-pub(super) type NewsOf = (StreamName, News);
 
 /// A departure that the swarm noticed.
 pub type Departed = (PeerId, LossReason);
@@ -68,15 +65,15 @@ pub(super) struct Pump {
 }
 
 impl Pump {
-    /// Opens the job and carries what is said, ending with a loss or with the worker's last word.
+    /// Opens the job and carries what is said; what it brings ends with a loss or with the worker's last word.
     pub(super) fn start(
         workers: &Workers,
         worker: PeerId,
         start: JobStart,
         name: StreamName,
-        news: mpsc::Sender<NewsOf>,
-    ) -> Self {
+    ) -> (Self, mpsc::Receiver<News>) {
         let (words, outgoing) = mpsc::channel(WORDS);
+        let (news, brought) = mpsc::channel(NEWS);
         let workers = workers.clone();
         let departures = workers.departures.subscribe();
         let task = tokio::spawn(async move {
@@ -86,10 +83,10 @@ impl Pump {
                 lost = departure_of(worker, departures) => Some(lost),
             };
             if let Some(lost) = lost {
-                news.send((name, News::Lost(lost))).await.ok();
+                news.send(News::Lost(lost)).await.ok();
             }
         });
-        Self { words, task: task.abort_handle() }
+        (Self { words, task: task.abort_handle() }, brought)
     }
 
     /// Says something to the worker. False where too much waits already: it is as good as gone.
@@ -99,6 +96,17 @@ impl Pump {
             Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => true,
             Err(mpsc::error::TrySendError::Full(_)) => false,
         }
+    }
+}
+
+#[cfg(test)]
+impl Pump {
+    /// One without a worker: what it is told comes out of the first receiver, and what the sender is given it brings.
+    pub(super) fn bare() -> ((Self, mpsc::Receiver<News>), mpsc::Receiver<JobRequest>, mpsc::Sender<News>) {
+        let (words, told) = mpsc::channel(WORDS);
+        let (news, brought) = mpsc::channel(NEWS);
+        let task = tokio::spawn(std::future::pending::<()>());
+        ((Self { words, task: task.abort_handle() }, brought), told, news)
     }
 }
 
@@ -113,7 +121,7 @@ async fn carry(
     worker: PeerId,
     start: JobStart,
     name: StreamName,
-    (mut words, news): (mpsc::Receiver<JobRequest>, &mpsc::Sender<NewsOf>),
+    (mut words, news): (mpsc::Receiver<JobRequest>, &mpsc::Sender<News>),
 ) -> Option<LossReason> {
     let part = match name {
         StreamName::Assignment(_) => Part::Worker,
@@ -134,7 +142,7 @@ async fn carry(
             event = line.next() => {
                 let Ok(event) = event else { return Some(LossReason::Closed) };
                 let is_last = matches!(event, JobEvent::Finished { .. } | JobEvent::Failed { .. });
-                if news.send((name, News::Event(event))).await.is_err() || is_last {
+                if news.send(News::Event(event)).await.is_err() || is_last {
                     return None;
                 }
             }

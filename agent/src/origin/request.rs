@@ -12,8 +12,10 @@ use super::lengths::{expected, prompt_tokens};
 use super::open_requests::Told;
 use super::outbox::Outbox;
 use super::placer::Answer;
+use super::reading::ReadingNews;
 use super::record::Particulars;
 use super::streams::Streams;
+use super::turns::Turns;
 use super::{Failure, GenerationEvent, GenerationRequest, Shell, Submission, failure};
 use crate::api::wire::ExplainReply;
 
@@ -32,11 +34,16 @@ pub(super) struct RequestTask {
     answers_in: mpsc::Sender<Answer>,
     answers: mpsc::Receiver<Answer>,
     following: Following,
+    reading: ReadingNews,
+    turns: Turns,
 }
 
 /// What woke the task.
 enum Woke {
     Input(Input),
+    Answer(Answer),
+    /// A stream brought what is nothing to the request.
+    Nothing,
     /// It is told something; none: it is time to report.
     Told(Option<Told>),
     Delivered,
@@ -58,7 +65,20 @@ impl RequestTask {
         let (answers_in, answers) = mpsc::channel(ANSWERS);
         let outbox = Outbox::new(events);
         let streams = Streams::new();
-        Self { shell, machine, particulars, outbox, last: None, streams, answers_in, answers, following }
+        let (reading, turns) = (ReadingNews::default(), Turns::default());
+        Self {
+            shell,
+            machine,
+            particulars,
+            outbox,
+            last: None,
+            streams,
+            answers_in,
+            answers,
+            following,
+            reading,
+            turns,
+        }
     }
 
     /// Runs to the last event, or until the client is gone.
@@ -86,7 +106,11 @@ impl RequestTask {
                 }
                 Woke::Told(Some(told)) => self.following.take(self.shell.clock.now(), &mut self.machine, told),
                 Woke::Told(None) => {}
-                Woke::Delivered => continue,
+                Woke::Answer(answer) => {
+                    let placed = self.take_answer(answer);
+                    self.machine.handle(self.shell.clock.now(), placed);
+                }
+                Woke::Delivered | Woke::Nothing => continue,
                 Woke::ClientGone => {
                     client_gone = true;
                     self.machine.handle(self.shell.clock.now(), Input::ClientGone);
@@ -124,14 +148,23 @@ impl RequestTask {
                 None => std::future::pending().await,
             }
         };
-        // Events before the tick: after a pause of this machine what the worker did say counts before its silence.
+        if self.turns.is_times(clock.now(), due) {
+            return Woke::Input(Input::Tick);
+        }
+        let Self { streams, answers, following, .. } = self;
+        // By lot: what comes without pause from one of them keeps none of the others waiting for long.
+        let happened = async {
+            tokio::select! {
+                input = streams.next() => input.map_or(Woke::Nothing, Woke::Input),
+                Some(answer) = answers.recv() => Woke::Answer(answer),
+                told = following.next(clock) => Woke::Told(told),
+            }
+        };
         tokio::select! {
             biased;
             () = self.shell.stop.cancelled() => Woke::ShutDown,
             delivered = self.outbox.deliver() => if delivered { Woke::Delivered } else { Woke::ClientGone },
-            input = self.streams.next() => Woke::Input(input),
-            Some(answer) = self.answers.recv() => Woke::Input(self.take_answer(answer)),
-            told = self.following.next(clock) => Woke::Told(told),
+            woke = happened => woke,
             () = tick => Woke::Input(Input::Tick),
         }
     }
@@ -140,6 +173,7 @@ impl RequestTask {
     fn pass_on_reading(&mut self, input: &Input) {
         if let Input::Event { epoch, event: JobEvent::Prefilled { done, total, .. } } = input
             && self.machine.live().is_some_and(|(live, _)| live == *epoch)
+            && self.reading.is_news(self.shell.clock.now(), *epoch, *done)
         {
             self.outbox.push(GenerationEvent::Reading { done: *done, total: *total });
         }

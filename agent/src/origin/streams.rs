@@ -2,14 +2,18 @@
 //!
 //! A stream is named by what it was opened for. That of a preparation becomes the worker's when the destination takes
 //! over, and keeps its name: what it brings is then of the epoch that it was given, and of no other.
+//!
+//! They have their turns: one that brings something without pause holds up none of the others.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::future::poll_fn;
+use std::task::{Context, Poll};
 
 use idlewild_coordinator::ownership::{Input, LossReason, Preparation, StandbyNews};
 use idlewild_protocol::{Epoch, JobEvent, JobRequest, JobStart, MAX_FORWARD_TOKENS, PeerId, TokenId};
 use tokio::sync::mpsc;
 
-use super::pump::{NEWS, News, NewsOf, Pump, Workers};
+use super::pump::{News, Pump, Workers};
 
 /// What a stream was opened for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,7 +26,7 @@ pub(super) enum StreamName {
 
 /// Streams that may be open at once: of a worker, of one that leaves, of a destination, and one more that is closing.
 /// The oldest is closed for a fifth: its worker has been replaced twice since.
-const OPEN_MAX: usize = 4;
+pub(super) const OPEN_MAX: usize = 4;
 
 /// KV cache that has travelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -38,12 +42,12 @@ pub(super) struct Streams {
     open: VecDeque<Open>,
     /// Preparations that became assignments.
     taken: BTreeMap<Preparation, Epoch>,
-    news_in: mpsc::Sender<NewsOf>,
-    news: mpsc::Receiver<NewsOf>,
+    /// Place of the stream whose turn is next.
+    turn: usize,
     /// Streams that take nothing any more, to be told as lost.
     stuffed: VecDeque<StreamName>,
-    /// What the latest destination has pulled.
-    pulled: Pulled,
+    /// The latest preparation, and what its destination has pulled until it took over.
+    pulled: Option<(Preparation, Pulled)>,
 }
 
 #[derive(Debug)]
@@ -51,21 +55,14 @@ struct Open {
     name: StreamName,
     peer: PeerId,
     pump: Pump,
+    news: mpsc::Receiver<News>,
     /// Who may pull the context from there, by our last word.
     offered: Option<PeerId>,
 }
 
 impl Streams {
     pub(super) fn new() -> Self {
-        let (news_in, news) = mpsc::channel(NEWS);
-        Self {
-            open: VecDeque::new(),
-            taken: BTreeMap::new(),
-            news_in,
-            news,
-            stuffed: VecDeque::new(),
-            pulled: Pulled::default(),
-        }
+        Self { open: VecDeque::new(), taken: BTreeMap::new(), turn: 0, stuffed: VecDeque::new(), pulled: None }
     }
 
     /// Opens the stream of an assignment.
@@ -84,7 +81,7 @@ impl Streams {
         context: JobStart,
     ) {
         let name = StreamName::Preparation(preparation);
-        self.pulled = Pulled::default();
+        self.pulled = Some((preparation, Pulled::default()));
         self.offer_to(destination, &context);
         self.begin(workers, destination, context, name);
     }
@@ -107,11 +104,14 @@ impl Streams {
     }
 
     fn begin(&mut self, workers: &Workers, peer: PeerId, start: JobStart, name: StreamName) {
+        self.add(name, peer, Pump::start(workers, peer, start, name));
+    }
+
+    fn add(&mut self, name: StreamName, peer: PeerId, (pump, news): (Pump, mpsc::Receiver<News>)) {
         if self.open.len() == OPEN_MAX {
             self.open.pop_front();
         }
-        let pump = Pump::start(workers, peer, start, name, self.news_in.clone());
-        self.open.push_back(Open { name, peer, pump, offered: None });
+        self.open.push_back(Open { name, peer, pump, news, offered: None });
     }
 
     fn tell(&mut self, name: StreamName, word: JobRequest) {
@@ -181,9 +181,9 @@ impl Streams {
         self.offer(|open| open.offered == Some(destination), None);
     }
 
-    /// What the latest destination has pulled, as it says.
+    /// What the latest destination has pulled, as it says: it alone, and no worker.
     pub(super) fn pulled(&self) -> Pulled {
-        self.pulled
+        self.pulled.map_or_else(Pulled::default, |(_, pulled)| pulled)
     }
 
     /// Closes all.
@@ -200,46 +200,61 @@ impl Streams {
         prepared.map_or(StreamName::Assignment(epoch), |(preparation, _)| StreamName::Preparation(*preparation))
     }
 
-    /// What the streams bring next, as the request's machine hears it. May be dropped without losing anything.
-    pub(super) async fn next(&mut self) -> Input {
-        loop {
-            if let Some(name) = self.stuffed.pop_front() {
-                return self.lost(name, LossReason::Closed);
-            }
-            // Never closed: a sender is ours.
-            let Some((name, news)) = self.news.recv().await else { return std::future::pending().await };
-            let heard = match news {
-                News::Event(event) => {
-                    // Nothing comes after these, and nothing can be said any more.
-                    if matches!(event, JobEvent::Finished { .. } | JobEvent::Failed { .. }) {
-                        self.close(name);
-                    }
-                    self.heard(name, event)
-                }
-                News::Lost(why) => {
+    /// What the streams bring next, as the request's machine hears it; none where that is nothing to it. May be dropped without
+    /// losing anything.
+    pub(super) async fn next(&mut self) -> Option<Input> {
+        if let Some(name) = self.stuffed.pop_front() {
+            return Some(self.lost(name, LossReason::Closed));
+        }
+        let (name, news) = poll_fn(|context| self.poll(context)).await;
+        match news {
+            News::Event(event) => {
+                // Nothing comes after these, and nothing can be said any more.
+                if matches!(event, JobEvent::Finished { .. } | JobEvent::Failed { .. }) {
                     self.close(name);
-                    Some(self.lost(name, why))
                 }
-            };
-            if let Some(input) = heard {
-                return input;
+                self.heard(name, event)
+            }
+            News::Lost(why) => {
+                self.close(name);
+                Some(self.lost(name, why))
             }
         }
     }
 
-    fn heard(&mut self, name: StreamName, event: JobEvent) -> Option<Input> {
-        if let JobEvent::Held { pulled_tokens: tokens, pulled_bytes: bytes, .. } = event {
-            self.pulled = Pulled { tokens, bytes };
+    /// One piece of news of one stream, and the next time of another one that has some.
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<(StreamName, News)> {
+        let count = self.open.len();
+        for at in (0..count).map(|step| (self.turn + step) % count) {
+            let open = &mut self.open[at];
+            if let Poll::Ready(news) = open.news.poll_recv(context) {
+                self.turn = at + 1;
+                // A pump that went without a last word brings nothing more.
+                return Poll::Ready((open.name, news.unwrap_or(News::Lost(LossReason::Closed))));
+            }
         }
+        Poll::Pending
+    }
+
+    fn heard(&mut self, name: StreamName, event: JobEvent) -> Option<Input> {
         match name {
             StreamName::Assignment(epoch) => Some(Input::Event { epoch, event }),
             StreamName::Preparation(preparation) if event.epoch() == Epoch(0) => {
+                self.note_pulled(preparation, &event);
                 standby_news(event).map(|news| Input::Standby { preparation, news })
             }
             StreamName::Preparation(preparation) => {
                 let epoch = *self.taken.get(&preparation)?;
                 (event.epoch() == epoch).then_some(Input::Event { epoch, event })
             }
+        }
+    }
+
+    fn note_pulled(&mut self, of: Preparation, event: &JobEvent) {
+        let JobEvent::Held { tokens: held, pulled_tokens, pulled_bytes: bytes, .. } = *event else { return };
+        if let Some((_, pulled)) = self.pulled.as_mut().filter(|(latest, _)| *latest == of) {
+            // It cannot have pulled more than it holds.
+            *pulled = Pulled { tokens: pulled_tokens.min(held), bytes };
         }
     }
 
@@ -265,3 +280,7 @@ fn standby_news(event: JobEvent) -> Option<StandbyNews> {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "streams_tests.rs"]
+mod tests;

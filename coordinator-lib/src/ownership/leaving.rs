@@ -28,14 +28,13 @@ pub(super) struct Left {
 
 impl RequestMachine {
     /// The destination takes over, if there is one. Else another worker is looked for at once; until one is found the
-    /// epoch stays live: tokens that still come are taken.
+    /// epoch stays live: tokens that still come are taken. Only the first goodbye counts: a notice excuses silence, and one
+    /// that could be given again and again would excuse it for ever.
     pub(super) fn handle_leaving(&mut self, now: Now, cause: DepartureCause, notice_ms: u32) {
         let notice = Duration::from_millis(u64::from(notice_ms)).min(NOTICE_MAX);
         let goodbye = Goodbye { cause, until: now + notice };
-        let Some(running) = &mut self.running else { return };
-        if running.leaving.replace(goodbye).is_some() {
-            return;
-        }
+        let Some(running) = self.running.as_mut().filter(|running| running.leaving.is_none()) else { return };
+        running.leaving = Some(goodbye);
         if self.standby.is_some() && self.may_begin_again() {
             self.replace_leaving(now);
             self.take_over(now);

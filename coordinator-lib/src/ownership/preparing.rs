@@ -2,7 +2,7 @@
 
 use idlewild_protocol::{Epoch, Generation, JobStart, PeerId, Plan, PlanRefusal, PlanStep, Pull, Way};
 
-use super::standby::Standby;
+use super::standby::{Overclaimed, Standby};
 use crate::Now;
 use crate::ownership::{Dropped, Output, Preparation, RequestMachine, StandbyNews, StandbyStage};
 
@@ -135,10 +135,10 @@ impl RequestMachine {
     fn progress(&mut self, now: Now, held_tokens: u32) {
         let sent_tokens = self.sent_tokens();
         let Some(standby) = &mut self.standby else { return };
-        if standby.progress(now, held_tokens, sent_tokens) {
-            self.report_standby();
-        } else {
-            self.lose_standby(now, Dropped::Faulty);
+        match standby.progress(now, held_tokens, sent_tokens) {
+            Ok(true) => self.report_standby(),
+            Ok(false) => {}
+            Err(Overclaimed) => self.lose_standby(now, Dropped::Faulty),
         }
     }
 

@@ -88,6 +88,10 @@ pub enum Dropped {
     Faulty,
 }
 
+/// It claims tokens that it was not sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Overclaimed;
+
 /// One preparation at its origin.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Standby {
@@ -159,14 +163,19 @@ impl Standby {
         self.stop_by = None;
     }
 
-    /// Its word: false where it claims more than `sent_tokens`. What it holds never shrinks.
-    pub(super) fn progress(&mut self, now: Now, held_tokens: u32, sent_tokens: u32) -> bool {
-        if held_tokens > self.held_tokens {
+    /// Its word, and whether it is news: what it holds never shrinks, and to say the same again says nothing. An error where
+    /// it claims more than `sent_tokens`.
+    pub(super) fn progress(&mut self, now: Now, held_tokens: u32, sent_tokens: u32) -> Result<bool, Overclaimed> {
+        if held_tokens > sent_tokens {
+            return Err(Overclaimed);
+        }
+        let is_news = held_tokens > self.held_tokens;
+        if is_news {
             self.held_tokens = held_tokens;
             self.last_sign = now;
             self.excused = Duration::ZERO;
         }
-        held_tokens <= sent_tokens
+        Ok(is_news)
     }
 
     /// A debt that begins now is not overdue at once.

@@ -146,6 +146,12 @@ pub struct Standby {
 pub struct MoveStep {
     /// Which: `{"prepare": {"destination": ..., "way": ...}}` and so on.
     pub step: Value,
+    /// Who decided.
+    pub decided_by: String,
+    /// Why, with the figures that decided.
+    pub terms: Value,
+    /// Why it was not followed; none where it was.
+    pub refused: Option<Value>,
     /// What it took.
     pub measured: Option<MeasuredMove>,
 }

@@ -78,6 +78,15 @@ impl Answer {
         times.clone().zip(times.skip(1)).map(|(one, next)| next - one).max().unwrap_or_default()
     }
 
+    /// The longest time without a piece from `since` to the first piece after `until`: what happened in between is felt by then,
+    /// and what a busy machine does later is not counted.
+    pub fn longest_pause_within(&self, since: Instant, until: Instant) -> Duration {
+        let times: Vec<Instant> = self.pieces.iter().map(|piece| piece.at).filter(|at| *at >= since).collect();
+        let counted = times.iter().take_while(|at| **at <= until).count() + 1;
+        let times = std::iter::once(since).chain(times.into_iter().take(counted));
+        times.clone().zip(times.skip(1)).map(|(one, next)| next - one).max().unwrap_or_default()
+    }
+
     /// Itself, if it is whole: no error, a reason for its end, the end itself.
     pub fn whole(self) -> Result<Self> {
         ensure!(self.error.is_none() && self.done && self.finish.is_some(), "not whole: {self:?}");
@@ -160,6 +169,10 @@ mod tests {
         let (text, end) = (r#"{"choices":[{"text":"ab"}]}"#, r#"{"choices":[{"text":"","finish_reason":"stop"}]}"#);
         let whole = of(&[text, text, end, "[DONE]"])?.whole()?;
         assert_eq!((whole.text(), whole.longest_pause()), ("abab".to_owned(), Duration::from_millis(100)));
+        let ms = |ms| whole.sent + Duration::from_millis(ms);
+        assert_eq!(whole.longest_pause_within(ms(0), ms(0)), Duration::ZERO, "the first piece comes at once");
+        assert_eq!(whole.longest_pause_within(ms(0), ms(50)), Duration::from_millis(100));
+        assert_eq!(whole.longest_pause_within(ms(30), ms(60)), Duration::from_millis(70));
         for broken in [&[text, end][..], &[text, "[DONE]"], &[text, r#"{"error":{}}"#, end, "[DONE]"]] {
             assert!(of(broken)?.whole().is_err(), "{broken:?}");
         }

@@ -26,6 +26,8 @@ pub enum Filter {
     },
     /// UDP vanishes: no QUIC.
     NoUdp,
+    /// TCP vanishes: connections stand still, and nobody is told.
+    NoTcp,
     /// TCP segments are answered by a reset.
     ResetTcp,
     /// This host translates the addresses of what it forwards out by an interface.
@@ -45,6 +47,7 @@ impl Filter {
             Self::Partition { from } => format!("iw_partition_{}", from.to_bits()),
             Self::Deaf { to } => format!("iw_deaf_{}", to.to_bits()),
             Self::NoUdp => "iw_noudp".to_owned(),
+            Self::NoTcp => "iw_notcp".to_owned(),
             Self::ResetTcp => "iw_resettcp".to_owned(),
             Self::Masquerade { out } => format!("iw_masquerade_{out}"),
         }
@@ -60,6 +63,7 @@ impl Filter {
             | Self::Partition { .. }
             | Self::Deaf { .. }
             | Self::NoUdp
+            | Self::NoTcp
             | Self::ResetTcp => "inet",
         }
     }
@@ -74,6 +78,7 @@ impl Filter {
             Self::Partition { from } => (format!("ip saddr {from} drop"), format!("ip daddr {from} drop")),
             Self::Deaf { to } => (format!("ip saddr {to} drop"), String::new()),
             Self::NoUdp => both("meta l4proto udp drop"),
+            Self::NoTcp => both("meta l4proto tcp drop"),
             Self::ResetTcp => both("tcp flags & rst == 0 reject with tcp reset"),
             Self::Masquerade { out } => return masquerade(&table, out),
         };

@@ -49,6 +49,32 @@ fn a_worker_that_leaves_without_notice_holds_nothing() {
 }
 
 #[test]
+fn a_goodbye_said_again_and_again_excuses_no_silence_beyond_the_first_notice() {
+    let mut bench = Bench::running(3);
+    for _ in 0..20 {
+        goodbye(&mut bench, 1, 2000);
+        bench.wait(ms(250));
+    }
+    assert_eq!(bench.machine.live(), None, "it has said no token for 5 s, and its notice was of 2 s");
+    let ended = bench.machine.story()[0].ended.clone();
+    assert_eq!(ended, Some((ms(3500), Ending::Left(DepartureCause::OwnerReturned))));
+}
+
+#[test]
+fn a_second_goodbye_changes_neither_the_cause_nor_the_notice_of_the_first() {
+    let mut bench = Bench::running(3);
+    goodbye(&mut bench, 1, 2000);
+    bench.wait(ms(500));
+    bench.event(1, JobEvent::Leaving { epoch: Epoch(1), cause: DepartureCause::Battery, notice_ms: 60_000 });
+    bench.place_on(2);
+    assert_eq!(bench.machine.story()[0].ended.clone().unwrap().1, Ending::Left(DepartureCause::OwnerReturned));
+    bench.wait(ms(1499));
+    assert!(!bench.said.contains(&CANCEL(1, 1)));
+    bench.wait(ms(1));
+    assert!(bench.said.contains(&CANCEL(1, 1)));
+}
+
+#[test]
 fn a_context_that_was_never_made_is_not_pulled() {
     let mut bench = Bench::new();
     bench.place_on(1);

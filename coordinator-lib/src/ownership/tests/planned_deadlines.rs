@@ -51,6 +51,19 @@ fn progress_renews_the_deadline_and_a_word_without_progress_does_not() {
 }
 
 #[test]
+fn what_a_destination_says_again_is_no_news() {
+    let mut bench = preparing();
+    bench.standby(StandbyNews::Progress { held_tokens: 4 });
+    bench.said.clear();
+    for held_tokens in [4, 3, 0] {
+        bench.standby(StandbyNews::Progress { held_tokens });
+    }
+    assert_eq!(bench.said, [], "nobody is told");
+    bench.standby(StandbyNews::Progress { held_tokens: 5 });
+    assert!(matches!(bench.said[..], [Output::Standby(Some(_))]), "{:?}", bench.said);
+}
+
+#[test]
 fn a_destination_that_has_all_may_be_silent_and_one_that_is_paused_too() {
     let mut bench = Bench::running(2);
     bench.machine.limits.token_silence = ms(1_000_000);
