@@ -170,9 +170,9 @@ mod tests {
         let whole = of(&[text, text, end, "[DONE]"])?.whole()?;
         assert_eq!((whole.text(), whole.longest_pause()), ("abab".to_owned(), Duration::from_millis(100)));
         let ms = |ms| whole.sent + Duration::from_millis(ms);
-        assert_eq!(whole.longest_pause_within(ms(0), ms(0)), Duration::ZERO, "the first piece comes at once");
         assert_eq!(whole.longest_pause_within(ms(0), ms(50)), Duration::from_millis(100));
         assert_eq!(whole.longest_pause_within(ms(30), ms(60)), Duration::from_millis(70));
+        assert_eq!(whole.longest_pause_within(ms(150), ms(160)), Duration::ZERO, "nothing came any more");
         for broken in [&[text, end][..], &[text, "[DONE]"], &[text, r#"{"error":{}}"#, end, "[DONE]"]] {
             assert!(of(broken)?.whole().is_err(), "{broken:?}");
         }
