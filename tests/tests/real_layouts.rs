@@ -11,7 +11,8 @@ use idlewild_tests::{Agent, Cluster, REAL_MODEL, Stream, Verdict, completion, in
 /// The form of each host's KV cache; the first one has no model and asks.
 const FORMS: [&str; 4] = ["f16", "f16", "q8_0", "q8_0"];
 
-const TOKENS: u32 = 400;
+/// More than three moves last: the last of them end the test's interest.
+const TOKENS: u32 = 1500;
 
 const FOUND_WITHIN: Duration = Duration::from_secs(20);
 
@@ -31,35 +32,42 @@ fn contexts_travel_between_caches_of_one_form_and_to_others_as_ids() -> Verdict 
             Ok(launch.scripted())
         })?;
         let origin = &cluster.0[0];
-        let serve = |worker: &Agent| -> Result<()> {
+        for worker in &cluster.0[1..] {
             worker.owner("away")?;
             origin.until_serving(worker.peer()?, FOUND_WITHIN)?;
-            let own = worker.answer(&completion(REAL_MODEL, "one two", 2))?;
-            ensure!(own.done, "{own:?}");
-            Ok(())
-        };
-        serve(&cluster.0[1])?;
+        }
         let mut stream = origin.ask(&completion(REAL_MODEL, &"one two three four five ".repeat(60), TOKENS))?;
         stream.read_pieces(3)?;
-        serve(&cluster.0[2])?;
-        serve(&cluster.0[3])?;
         let request = stream.request()?.to_owned();
+        let first = origin.explain(&request)?.assignments.last().context("a worker")?.worker.clone();
         let reader = thread::spawn(move || Stream::finish(stream)?.whole());
-        let to_another = moved(origin, &request, cluster.0[2].peer()?)?;
-        ensure!(to_another.bytes.unwrap_or(0) == 0, "f16 to q8_0 sent KV: {to_another:?}");
-        ensure!(to_another.pulled_tokens.unwrap_or(0) == 0, "f16 to q8_0 pulled: {to_another:?}");
-        let log = cluster.0[2].log()?;
-        let of_pulls: Vec<&str> = log.lines().filter(|line| line.contains("KV cache")).collect();
-        let is_refused_once = of_pulls.len() == 1 && of_pulls[0].contains("not given");
-        ensure!(is_refused_once, "one refusal, with its reason, and no further stream: {of_pulls:#?}");
-        let to_its_like = moved(origin, &request, cluster.0[3].peer()?)?;
-        ensure!(to_its_like.pulled_tokens.unwrap_or(0) > 250, "q8_0 to q8_0 pulled: {to_its_like:?}");
-        let back = moved(origin, &request, cluster.0[1].peer()?)?;
-        ensure!(back.pulled_tokens.unwrap_or(0) == 0, "q8_0 to f16 pulled: {back:?}");
+        // Round the three workers: once between two of one form, twice between two forms.
+        let mut at = cluster.position(&first)?;
+        for _ in 0..3 {
+            let to = at % 3 + 1;
+            let took = moved(origin, &request, cluster.0[to].peer()?)?;
+            let (pulled, bytes) = (took.pulled_tokens.unwrap_or(0), took.bytes.unwrap_or(0));
+            let way = format!("{} to {}: {took:?}", FORMS[at], FORMS[to]);
+            if FORMS[at] == FORMS[to] {
+                ensure!(pulled > 250, "{way}");
+            } else {
+                ensure!(pulled == 0 && bytes == 0, "{way}");
+                let refusals = refused(&cluster.0[to], &request)?;
+                ensure!(refusals == 1, "{way}: asked {refusals} times");
+            }
+            at = to;
+        }
         let answer = reader.join().map_err(|_| anyhow::anyhow!("a reader panicked"))?.context("the stream")?;
-        ensure!(answer.moves == 3 && answer.error.is_none(), "{answer:?}");
+        ensure!(answer.moves >= 3 && answer.error.is_none(), "{answer:?}");
         Ok(())
     })
+}
+
+/// How often an agent's log says that a KV cache was refused to it for its form, for this request.
+fn refused(agent: &Agent, request: &str) -> Result<usize> {
+    let log = agent.log()?;
+    let from = log.rfind(&format!("job began request={request}")).context("the job is in the log")?;
+    Ok(log[from..].matches("the KV cache is not given").count())
 }
 
 /// Moves the request whole, as far as it travels; gives what that took.

@@ -15,8 +15,15 @@ const UNDER_WAY_MAX: usize = 3;
 /// New positions that are worth a chunk of their own, and what a destination may prefill in a moment at the hand-over.
 const FEED_TOKENS: u32 = 16;
 
-/// A context whose rest is as short is not pulled: prefilling it takes no longer than asking.
-const TAIL_TOKENS: u32 = 32;
+/// What a destination may be evaluating when a chunk is asked for: chunks keep so far away from what it holds, since it would
+/// have to drop one that it has run into.
+const PIECE_TOKENS: u32 = 64;
+
+/// The shortest chunk between the two ends: prefilling less takes no longer than asking.
+const LEAST_TOKENS: u32 = 8;
+
+/// A context whose rest is shorter is not pulled.
+const SHORT: u32 = PIECE_TOKENS + LEAST_TOKENS;
 
 /// Positions [from, to).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,16 +94,15 @@ impl PullPlan {
         Some(Range { from, to: self.end })
     }
 
-    /// What lies between the two is asked for as long as it is more than a chunk: the last of it is sooner prefilled.
+    /// What lies between the two is asked for until nothing but a piece is left: that is being prefilled.
     fn next_of_rest(&mut self, held: u32) -> Option<Range> {
-        self.low.checked_sub(held).filter(|gap| *gap > self.short())?;
+        let gap = self.low.saturating_sub(held);
+        if gap < SHORT {
+            return None;
+        }
         let to = self.low;
-        self.low -= self.chunk_tokens;
+        self.low -= self.chunk_tokens.min(gap - PIECE_TOKENS);
         Some(Range { from: self.low, to })
-    }
-
-    fn short(&self) -> u32 {
-        self.chunk_tokens.max(TAIL_TOKENS)
     }
 
     /// Whether an answer is due.
@@ -157,13 +163,13 @@ impl PullPlan {
 
     /// Rest: whether the destination holds what this round was for.
     pub(super) fn is_round_over(&self, held: u32) -> bool {
-        let is_nothing_pulled = self.low == self.end && self.low.saturating_sub(held) <= self.short();
+        let is_nothing_pulled = self.low == self.end && self.low.saturating_sub(held) < SHORT;
         !self.is_waiting() && self.put_off.is_empty() && (held >= self.end || is_nothing_pulled)
     }
 
     /// Rest: begins another round, for what came since; false where that is not worth it.
     pub(super) fn next_round(&mut self, known: u32, held: u32) -> bool {
-        let is_worth_it = known.saturating_sub(held) > self.short();
+        let is_worth_it = known.saturating_sub(held) >= SHORT;
         if is_worth_it {
             *self = Self::new(PullPart::Rest, self.chunk_tokens, known);
         }
@@ -211,7 +217,14 @@ mod tests {
         assert!(plan.is_round_over(400));
         assert!(!plan.next_round(430, 400));
         assert!(plan.next_round(500, 400));
-        assert_eq!(plan.next(500, 400), Some(range(436, 500)));
+        assert_eq!(plan.next(500, 400), Some(range(464, 500)));
+        let mut plan = PullPlan::new(PullPart::Rest, 256, 400);
+        let asked: Vec<_> = std::iter::from_fn(|| plan.next(400, 0)).collect();
+        assert_eq!(
+            asked,
+            [range(144, 400), range(64, 144)],
+            "a large chunk leaves no more to prefill than a small one"
+        );
     }
 
     #[test]
@@ -267,7 +280,7 @@ mod tests {
                 }
             }
             // What the plan leaves, the ids make.
-            prop_assert!(known - held < FEED_TOKENS || plan.part() == PullPart::Rest && known - held <= plan.short());
+            prop_assert!(known - held < FEED_TOKENS || plan.part() == PullPart::Rest && known - held < SHORT);
         }
     }
 }
