@@ -368,7 +368,7 @@ impl Pull {
 
     /// A link that is too slow for all of it gets help from the other end.
     fn judge(&self, plan: &mut PullPlan, client: &ContextClient, known: u32) {
-        if plan.part() == PullPart::Rest {
+        if plan.part() == PullPart::Rest || self.sizes.grows() {
             return;
         }
         let tps = client.bytes_per_s().map(|rate| rate as f64 / f64::from(self.source.kv_bytes_per_token.max(1)));

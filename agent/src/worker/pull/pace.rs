@@ -5,14 +5,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Over how long it is looked at what comes. A holder that stands still is given up well before an origin gives us up.
-const WINDOW: Duration = Duration::from_secs(1);
+/// Over how long it is looked at what comes, where somebody waits for the first token; and from the start to the first bytes,
+/// opening a stream included. A holder that stands still is given up well before an origin gives us up.
+const WANTED: Duration = Duration::from_secs(1);
 
-/// From the start to the first bytes, opening a stream included, where somebody waits for the first token.
-const FIRST_WANTED: Duration = Duration::from_secs(1);
-
-/// The same for a standby: its origin gives it up after 5 s without news.
-const FIRST_OPTION: Duration = Duration::from_secs(2);
+/// The same for a standby: its origin gives it up after 5 s without news, and a busy holder may take a second for a step.
+const OPTION: Duration = Duration::from_secs(2);
 
 /// What a link may bring of what prefilling would make, before it is of no use.
 const LEAST_SHARE: f64 = 0.25;
@@ -28,6 +26,7 @@ struct Window {
 /// never because of what else happens.
 #[derive(Debug)]
 pub(super) struct Pace {
+    length: Duration,
     least_bytes: f64,
     window: Option<Window>,
 }
@@ -35,14 +34,14 @@ pub(super) struct Pace {
 impl Pace {
     /// Of a pull that begins `now`, into a peer that would make `made_bytes_per_s` of KV cache from the ids.
     pub(super) fn new(now: Instant, is_waited_for: bool, made_bytes_per_s: f64) -> Self {
-        let first = if is_waited_for { FIRST_WANTED } else { FIRST_OPTION };
-        let least_bytes = made_bytes_per_s * WINDOW.as_secs_f64() * LEAST_SHARE;
-        Self { least_bytes, window: Some(Window { until: now + first, mark: 0 }) }
+        let length = if is_waited_for { WANTED } else { OPTION };
+        let least_bytes = made_bytes_per_s * WANTED.as_secs_f64() * LEAST_SHARE;
+        Self { length, least_bytes, window: Some(Window { until: now + length, mark: 0 }) }
     }
 
     /// Something is owed, and `received` bytes have come in all.
     pub(super) fn owe(&mut self, now: Instant, received: u64) {
-        self.window.get_or_insert(Window { until: now + WINDOW, mark: received });
+        self.window.get_or_insert(Window { until: now + self.length, mark: received });
     }
 
     /// Nothing is owed.
@@ -52,7 +51,7 @@ impl Pace {
 
     /// A pull was answered, or a stream that had brought something is opened again.
     pub(super) fn begin_anew(&mut self, now: Instant, received: u64) {
-        self.window = Some(Window { until: now + WINDOW, mark: received });
+        self.window = Some(Window { until: now + self.length, mark: received });
     }
 
     /// When to look whether enough has come; none while nothing is owed.
@@ -80,12 +79,12 @@ mod tests {
     #[test]
     fn the_first_bytes_have_a_deadline_from_the_start_on() {
         let now = Instant::now();
-        assert_eq!(Pace::new(now, true, 100.0).until(), Some(now + FIRST_WANTED));
+        assert_eq!(Pace::new(now, true, 100.0).until(), Some(now + WANTED));
         let mut pace = Pace::new(now, false, 100.0);
         pace.owe(now + 1900 * MS, 0);
-        assert_eq!(pace.until(), Some(now + FIRST_OPTION), "to ask wins no time");
-        assert!(!pace.is_kept(now + FIRST_OPTION, 24));
-        assert!(pace.is_kept(now + FIRST_OPTION, 25));
+        assert_eq!(pace.until(), Some(now + OPTION), "to ask wins no time");
+        assert!(!pace.is_kept(now + OPTION, 24));
+        assert!(pace.is_kept(now + OPTION, 25));
     }
 
     #[test]
@@ -107,7 +106,7 @@ mod tests {
         let now = Instant::now();
         let mut pace = Pace::new(now, true, 4000.0);
         pace.begin_anew(now + 400 * MS, 500);
-        assert_eq!(pace.until(), Some(now + 400 * MS + WINDOW));
+        assert_eq!(pace.until(), Some(now + 400 * MS + WANTED));
         assert!(!pace.is_kept(now + 1400 * MS, 1000), "what came before does not count");
         pace.rest();
         assert_eq!(pace.until(), None);

@@ -23,6 +23,8 @@ const CHUNK_TOKENS: RangeInclusive<u32> = 8..=256;
 pub(super) struct Sizes {
     tokens: u32,
     most: u32,
+    /// The last chunk made it larger: the link carries more than what has come shows.
+    grows: bool,
     /// What comes next has been on its way since then, as far as the link is concerned.
     since: Instant,
 }
@@ -33,12 +35,17 @@ impl Sizes {
         let by_bytes = CHUNK_BYTES / kv_bytes_per_token.max(1);
         let most = by_bytes.clamp(*CHUNK_TOKENS.start(), *CHUNK_TOKENS.end());
         let by_time = kv_tps.map_or(CHUNK_TOKENS_UNKNOWN, |tps| (tps * CHUNK_S) as u32);
-        Self { tokens: by_time.clamp(*CHUNK_TOKENS.start(), most), most, since: now }
+        Self { tokens: by_time.clamp(*CHUNK_TOKENS.start(), most), most, grows: false, since: now }
     }
 
     /// Positions of the next chunk.
     pub(super) fn tokens(&self) -> u32 {
         self.tokens
+    }
+
+    /// Whether what has come says less than what the link carries.
+    pub(super) fn grows(&self) -> bool {
+        self.grows
     }
 
     /// Something is asked for while nothing was under way.
@@ -54,7 +61,9 @@ impl Sizes {
         if tokens >= self.tokens {
             let carried = (f64::from(tokens) * CHUNK_S / took.as_secs_f64()) as u32;
             let next = carried.clamp(self.tokens / 2, self.tokens.saturating_mul(2));
-            self.tokens = next.clamp(*CHUNK_TOKENS.start(), self.most);
+            let next = next.clamp(*CHUNK_TOKENS.start(), self.most);
+            self.grows = next > self.tokens;
+            self.tokens = next;
         }
     }
 }
