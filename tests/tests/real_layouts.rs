@@ -53,7 +53,8 @@ fn contexts_travel_between_caches_of_one_form_and_to_others_as_ids() -> Verdict 
             } else {
                 ensure!(pulled == 0 && bytes == 0, "{way}");
                 let refusals = refused(&cluster.0[to], &request)?;
-                ensure!(refusals == 1, "{way}: asked {refusals} times");
+                // None where the digests told the origin before.
+                ensure!(refusals <= 1, "{way}: asked {refusals} times");
             }
             at = to;
         }

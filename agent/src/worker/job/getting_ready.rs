@@ -73,15 +73,19 @@ impl Job<'_> {
         self.stream.handle().expect(None).ok();
     }
 
-    /// A client waits, and the KV cache comes: a chunk may take a slow link longer than an origin bears silence. Of a standby
-    /// its origin hears what it holds.
+    /// The KV cache comes, or its holder is not yet that far: that may take longer than an origin bears silence.
     pub(super) async fn show_life(&mut self) -> Result<(), End> {
         match self.role {
             Role::GetsReady { .. } => {
                 let (done, total) = (self.held, self.sent.all());
                 self.say(JobEvent::Prefilled { epoch: *self.at, done, total }).await
             }
-            Role::Works | Role::StandsBy => Ok(()),
+            Role::StandsBy => {
+                let (tokens, pulled_tokens) = (self.held, self.pulled);
+                let pulled_bytes = u64::from(pulled_tokens) * u64::from(self.kv_bytes_per_token);
+                self.say(JobEvent::Held { epoch: *self.at, tokens, pulled_tokens, pulled_bytes }).await
+            }
+            Role::Works => Ok(()),
         }
     }
 

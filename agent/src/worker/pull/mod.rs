@@ -10,12 +10,13 @@
 mod pace;
 mod plan;
 mod sizes;
+mod source;
 
 use std::time::Duration;
 
 use idlewild_engine::{KvChunk, SequenceHandle};
-use idlewild_protocol::{ChunkHeader, ContextOpen, ContextRefusal, PeerId, PullPart};
-use idlewild_swarm::{ContextClient, ContextLost, ContextRange, OpenError, PULLS_MAX, Pulled, Swarm};
+use idlewild_protocol::{ChunkHeader, ContextRefusal, PullPart};
+use idlewild_swarm::{ContextClient, ContextLost, ContextRange, OpenError, PULLS_MAX, Pulled};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_util::task::AbortOnDropHandle;
@@ -25,7 +26,7 @@ use pace::Pace;
 use plan::{PullPlan, Range};
 use sizes::Sizes;
 
-use super::contexts::Moved;
+pub(super) use source::Source;
 
 /// Times that a stream may break before the rest is made from the ids.
 const STREAMS_MAX: u32 = 3;
@@ -39,6 +40,9 @@ const NEVER_MAX: u32 = 3;
 /// Between two streams to a holder that is busy, or cut off.
 const AGAIN: Duration = Duration::from_millis(100);
 
+/// Positions behind a holder's up to which a pull keeps up with it.
+const FEEDS_TOKENS: u32 = 48;
+
 /// Between two such questions: about a token of a slow machine.
 const NOT_YET: Duration = Duration::from_millis(25);
 
@@ -48,22 +52,6 @@ const SIGN: Duration = Duration::from_secs(1);
 /// A link that carries fewer tokens a second than this many times what we prefill is helped by prefilling from the other
 /// end (policy.md, phi).
 pub(super) const SPLIT_BELOW_PHI: f64 = 3.0;
-
-/// What is pulled, from whom, and how fast we could do without.
-#[derive(Debug, Clone)]
-pub(super) struct Source {
-    pub(super) swarm: Swarm,
-    pub(super) holder: PeerId,
-    pub(super) open: ContextOpen,
-    pub(super) part: PullPart,
-    pub(super) kv_bytes_per_token: u32,
-    /// Tokens a second that this peer prefills.
-    pub(super) prefill_tps: f64,
-    /// Tokens a second that the link carries, if that is known.
-    pub(super) kv_tps: Option<f64>,
-    /// Counts what comes.
-    pub(super) moved: Moved,
-}
 
 /// A pull under way. Dropping it ends it; what the sequence then expects is up to the one who dropped it.
 #[derive(Debug)]
@@ -280,13 +268,20 @@ impl Pull {
                     not_yet = 0;
                     plan.came(range);
                     let now = Instant::now();
-                    self.pace.begin_anew(now, self.received(client));
+                    // Of what is left little can come: a feed is as slow as its source. Who is far behind has to make way.
+                    if plan.part() == PullPart::Whole && plan.lacks(known) <= FEEDS_TOKENS {
+                        self.pace.begin_anew(now, self.received(client));
+                    }
                     self.show_life(now);
                     self.judge(plan, client, known);
                 }
                 Taken::NotYet if not_yet < if all.is_final { NEVER_MAX } else { NOT_YET_MAX } => {
                     not_yet += 1;
                     plan.put_off(range);
+                    // It answers: it has not read the prompt that far.
+                    let now = Instant::now();
+                    self.pace.begin_anew(now, self.received(client));
+                    self.show_life(now);
                     tokio::time::sleep(NOT_YET).await;
                 }
                 Taken::NotYet | Taken::Nothing => return Left::Over,

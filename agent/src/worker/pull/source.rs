@@ -1,0 +1,22 @@
+//! What a pull needs to know of both its ends.
+
+use idlewild_protocol::{ContextOpen, PeerId, PullPart};
+use idlewild_swarm::Swarm;
+
+use crate::worker::contexts::Moved;
+
+/// What is pulled, from whom, and how fast we could do without.
+#[derive(Debug, Clone)]
+pub(in crate::worker) struct Source {
+    pub(in crate::worker) swarm: Swarm,
+    pub(in crate::worker) holder: PeerId,
+    pub(in crate::worker) open: ContextOpen,
+    pub(in crate::worker) part: PullPart,
+    pub(in crate::worker) kv_bytes_per_token: u32,
+    /// Tokens a second that this peer prefills.
+    pub(in crate::worker) prefill_tps: f64,
+    /// Tokens a second that the link carries, if that is known.
+    pub(in crate::worker) kv_tps: Option<f64>,
+    /// Counts what comes.
+    pub(in crate::worker) moved: Moved,
+}
