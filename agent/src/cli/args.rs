@@ -386,9 +386,8 @@ mod tests {
     #[test]
     fn flags_of_up_become_settings_and_absent_ones_stay_silent() {
         let parse = |line: &str| {
-            let Command::Up(args) = Cli::try_parse_from(line.split(' ')).unwrap().command else {
-                panic!("not up: {line}");
-            };
+            let command = Cli::try_parse_from(line.split(' ')).unwrap().command;
+            let Command::Up(args) = command else { panic!("not up: {line}") };
             args.layer()
         };
         assert_eq!(parse("idlewild up"), Layer::default());

@@ -214,8 +214,11 @@ mod tests {
         let (seen, mut other) = (Trial::new(&record(), &split), record());
         other.sessions[2].end_s = 3000.0;
         let changed = Trial::new(&other, &split);
-        let ask = |trial: &Trial| trial.forecasts(&mut KaplanMeiers::pooled())[0].stays;
-        assert_eq!(ask(&seen), ask(&changed), "the end of the session that is asked about");
+        let told = |trial: &Trial, until_s: f64| -> Vec<String> {
+            trial.events.iter().filter(|event| event.at_s <= until_s).map(|event| format!("{event:?}")).collect()
+        };
+        assert_eq!(told(&seen, 89.0), told(&changed, 89.0), "the end of the session that is asked about");
+        assert_ne!(told(&seen, 90.0), told(&changed, 90.0));
     }
 
     #[test]
