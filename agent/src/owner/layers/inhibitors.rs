@@ -4,6 +4,7 @@
 //! `org.freedesktop.PowerManagement.Inhibit`. `org.freedesktop.ScreenSaver`, by which programs ask for it, lets nobody ask
 //! who did.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
 use futures::stream::{StreamExt, select};
@@ -35,14 +36,7 @@ const NAMED: usize = 8;
 /// Between two looks without a signal.
 const LOOK_EVERY: Duration = Duration::from_mins(1);
 
-pub(super) async fn watch(out: Outlet) -> Trouble {
-    match follow(&out).await {
-        Ok(never) => match never {},
-        Err(trouble) => trouble,
-    }
-}
-
-async fn follow(out: &Outlet) -> Result<std::convert::Infallible, Trouble> {
+pub(super) async fn watch(out: Outlet) -> Result<Infallible, Trouble> {
     let bus = bus::session().await?;
     let mut signals = select(bus::signals(&bus, GNOME.name).await?, bus::signals(&bus, OTHERS.name).await?);
     let mut said = None;

@@ -1,5 +1,6 @@
 //! Keeps one layer looking: what it sees goes to the detector, and when its attempt ends, another follows.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
@@ -90,13 +91,13 @@ impl Outlet {
 /// Attempts for ever: `watch` tells what it sees for as long as it can, and returns why it cannot any more.
 pub(super) async fn keep<F>(mut out: Outlet, watch: impl Fn(Outlet) -> F)
 where
-    F: Future<Output = Trouble>,
+    F: Future<Output = Result<Infallible, Trouble>>,
 {
     let mut pause = PAUSE;
     loop {
         out.logins.mark_unchanged();
         let began = Instant::now();
-        let trouble = watch(out.clone()).await;
+        let Err(trouble) = watch(out.clone()).await;
         tracing::debug!(layer = ?out.kind, ?trouble, "cannot look");
         out.say(trouble.into()).await;
         if began.elapsed() > PAUSE_MAX {

@@ -4,6 +4,7 @@
 //! time to the next look.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::time::Duration;
 
 use futures::stream::StreamExt;
@@ -33,16 +34,13 @@ type Inhibitor = (String, String, String, String, u32, u32);
 type Properties = HashMap<String, OwnedVariant>;
 
 /// Tells what logind says, to the detector and to the other layers.
-pub(super) async fn watch(out: Outlet, publish: watch::Sender<Logins>) -> Trouble {
+pub(super) async fn watch(out: Outlet, publish: watch::Sender<Logins>) -> Result<Infallible, Trouble> {
     let ended = follow(&out, &publish).await;
     publish.send_replace(Logins::Unknown);
-    match ended {
-        Ok(never) => match never {},
-        Err(trouble) => trouble,
-    }
+    ended
 }
 
-async fn follow(out: &Outlet, publish: &watch::Sender<Logins>) -> Result<std::convert::Infallible, Trouble> {
+async fn follow(out: &Outlet, publish: &watch::Sender<Logins>) -> Result<Infallible, Trouble> {
     let bus = bus::system().await?;
     if !bus::is_there(&bus, NAME).await? {
         return Err(Trouble::Absent("logind does not run here".to_owned()));

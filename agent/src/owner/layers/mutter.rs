@@ -21,14 +21,7 @@ const MONITOR: Object<'static> = Object {
 /// By how much its alarm may come before its counter reads the alarm's time. What is left of the delay the fuser waits for.
 const EARLY: Duration = Duration::from_millis(50);
 
-pub(super) async fn watch(out: Outlet) -> Trouble {
-    match follow(&out).await {
-        Ok(never) => match never {},
-        Err(trouble) => trouble,
-    }
-}
-
-async fn follow(out: &Outlet) -> Result<Infallible, Trouble> {
+pub(super) async fn watch(out: Outlet) -> Result<Infallible, Trouble> {
     let bus = bus::session().await?;
     if !bus::is_there(&bus, MONITOR.name).await? {
         return Err(Trouble::Absent("no GNOME desktop is on the session bus".to_owned()));
@@ -38,7 +31,7 @@ async fn follow(out: &Outlet) -> Result<Infallible, Trouble> {
     // Fires each time that there was no input for so long.
     let quiet: u32 = MONITOR.call(&bus, "AddIdleWatch", &alarm_ms).await?;
     watch_for_input(&bus).await?;
-    let mut is_quiet = look(&bus, out).await?;
+    let mut is_quiet = look(&bus, &out).await?;
     loop {
         let patience = if is_quiet { ALIVE_EVERY } else { Duration::MAX };
         match timeout(patience, signals.next()).await {
@@ -50,13 +43,13 @@ async fn follow(out: &Outlet) -> Result<Infallible, Trouble> {
                 }
                 Event::Quiet => {
                     watch_for_input(&bus).await?;
-                    is_quiet = look(&bus, out).await?;
+                    is_quiet = look(&bus, &out).await?;
                 }
                 Event::Gone => return Err(Trouble::Absent("GNOME has left the session bus".to_owned())),
                 Event::Other => {}
             },
             Ok(Some(Err(_))) => {}
-            Err(_) => is_quiet = look(&bus, out).await?,
+            Err(_) => is_quiet = look(&bus, &out).await?,
         }
     }
 }

@@ -23,14 +23,7 @@ use super::surroundings::Screens;
 use crate::owner::sighting::Sighting;
 use crate::owner::times::since_boot;
 
-pub(super) async fn watch(out: Outlet) -> Trouble {
-    match follow(out).await {
-        Ok(never) => match never {},
-        Err(trouble) => trouble,
-    }
-}
-
-async fn follow(mut out: Outlet) -> Result<Infallible, Trouble> {
+pub(super) async fn watch(mut out: Outlet) -> Result<Infallible, Trouble> {
     let logins = out.logins().await;
     let screens = Screens::look(logins.sessions()).await;
     let socket = screens.wayland.filter(|_| screens.is_wayland);

@@ -37,14 +37,7 @@ const INPUT: u32 = 2;
 /// How often a server without SYNC is asked while nobody is there; input must stop the engine within 100 ms.
 const SAVER_EVERY: Duration = Duration::from_millis(50);
 
-pub(super) async fn watch(out: Outlet) -> Trouble {
-    match follow(out).await {
-        Ok(never) => match never {},
-        Err(trouble) => trouble,
-    }
-}
-
-async fn follow(mut out: Outlet) -> Result<Infallible, Trouble> {
+pub(super) async fn watch(mut out: Outlet) -> Result<Infallible, Trouble> {
     let logins = out.logins().await;
     let screens = Screens::look(logins.sessions()).await;
     if screens.is_wayland {
