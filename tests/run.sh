@@ -3,6 +3,7 @@
 #
 #   tests/run.sh             all of it: under 45 minutes on 2 cores from nothing, under 20 when built
 #   tests/run.sh quick       without real networks, the real model and the quickstart
+#   tests/run.sh deep        properties alone, twenty times over, each time with other cases (the seed is printed)
 #
 # As root (or with sudo for packages; tests in network namespaces need root and are skipped loudly without it, unless CI
 # is set, which demands them). What is built, fetched and installed is kept in ${IDLEWILD_CACHE:-~/.cache/idlewild}.
@@ -18,7 +19,8 @@ NEXTEST_VERSION=0.9.143
 OPENAI_VERSION=3.57.0
 
 scope=${1:-all}
-[[ $scope == all || $scope == quick ]] || fail "unknown scope $scope" "tests/run.sh, or tests/run.sh quick"
+[[ $scope == all || $scope == quick || $scope == deep ]] ||
+    fail "unknown scope $scope" "tests/run.sh, tests/run.sh quick, or tests/run.sh deep"
 
 # These would replace the flags in .cargo/config.toml, and with them the vector instructions.
 unset RUSTFLAGS CARGO_BUILD_RUSTFLAGS CARGO_ENCODED_RUSTFLAGS
@@ -89,6 +91,18 @@ if [[ $scope == all ]]; then
     fi
 else
     selection=(--filterset 'not package(idlewild-tests) or binary(tidy)')
+fi
+
+if [[ $scope == deep ]]; then
+    step "Properties"
+    for _ in {1..20}; do
+        export PROPTEST_RNG_SEED=$SRANDOM
+        echo "PROPTEST_RNG_SEED=$PROPTEST_RNG_SEED" >&2
+        cargo nextest run --release --locked --workspace --status-level fail --final-status-level fail \
+            --filterset 'not package(idlewild-tests) and not test(llama_)'
+    done
+    finished
+    exit
 fi
 
 step "Examples in documentation"

@@ -1,6 +1,6 @@
 //! C: what it costs to move a request that runs, with its source stopped meanwhile.
 
-use super::time::seconds;
+use super::time::{at_rate, seconds};
 use super::{CostParameters, PeerRates};
 
 /// How a context gets to another peer.
@@ -22,11 +22,10 @@ pub struct PlannedCost {
 }
 
 /// Seconds to send the KV of `context_tokens` over a link of `link_bps` bytes a second. The source's layout counts.
+/// Infinite where the link carries nothing, or the size of the layout is no number.
 pub fn transfer_s(source: &PeerRates, link_bps: f64, context_tokens: u32, parameters: &CostParameters) -> f64 {
     let bytes = f64::from(context_tokens) * source.kv_bytes_per_token;
-    // No bytes take no time, over whatever link.
-    let wire_s = if bytes > 0.0 { bytes / link_bps } else { 0.0 };
-    parameters.transfer_overhead_s + wire_s
+    parameters.transfer_overhead_s + at_rate(bytes, link_bps)
 }
 
 /// Seconds for `destination` to prefill `context_tokens`: also what an unplanned move costs.
@@ -99,6 +98,15 @@ mod tests {
         assert_eq!(crossover_tokens(&PEER, &PEER, 5e5, &CostParameters::default()), None);
         assert_eq!(planned(5e5, 100_000), (Method::Recompute, 1000.2));
         assert_eq!(planned(0.0, 1000), (Method::Recompute, 10.2), "a link that does not carry anything");
+    }
+
+    #[test]
+    fn a_link_or_a_layout_that_is_no_measure_is_no_bargain() {
+        for link_bps in [0.0, -1.0, f64::NAN] {
+            assert_eq!(planned(link_bps, 1000), (Method::Recompute, 10.2), "{link_bps} bytes a second");
+        }
+        let (odd, parameters) = (PeerRates { kv_bytes_per_token: f64::NAN, ..PEER }, CostParameters::default());
+        assert_eq!(planned_cost(&odd, &PEER, 1e9, 1000, &parameters).method, Method::Recompute);
     }
 
     #[test]

@@ -16,7 +16,20 @@ pub fn service_s(rates: &PeerRates, work: &Work) -> f64 {
 
 /// Seconds for `tokens` at a rate; none take none, at whatever rate.
 pub(super) fn seconds(tokens: u32, tokens_per_s: f64) -> f64 {
-    if tokens == 0 { 0.0 } else { f64::from(tokens) / tokens_per_s }
+    at_rate(f64::from(tokens), tokens_per_s)
+}
+
+/// Seconds for `amount` at `per_s`; nothing takes no time, at whatever rate. For ever where either is no measure: a broken
+/// one must not pass for a fast one.
+pub(super) fn at_rate(amount: f64, per_s: f64) -> f64 {
+    let seconds = amount / per_s;
+    if amount == 0.0 {
+        0.0
+    } else if amount > 0.0 && per_s > 0.0 && !seconds.is_nan() {
+        seconds
+    } else {
+        f64::INFINITY
+    }
 }
 
 #[cfg(test)]
@@ -50,6 +63,17 @@ mod tests {
         let unmeasured = PeerRates { prefill_tps: 0.0, ..RATES };
         assert_eq!(service_s(&unmeasured, &Work::fresh(1, 0)), f64::INFINITY);
         assert_eq!(service_s(&unmeasured, &Work::running(1, 20, 10)), 1.0);
+    }
+
+    #[test]
+    fn a_rate_that_is_no_rate_takes_for_ever() {
+        for rate in [-1.0, f64::NAN, 0.0] {
+            assert_eq!(at_rate(1.0, rate), f64::INFINITY, "{rate}");
+            assert_eq!(at_rate(0.0, rate), 0.0, "{rate}");
+        }
+        for amount in [-1.0, f64::NAN, f64::INFINITY] {
+            assert_eq!(at_rate(amount, f64::INFINITY), f64::INFINITY, "{amount}");
+        }
     }
 
     #[test]
