@@ -96,6 +96,37 @@ enum Ending {
     EngineDies,
 }
 
+/// Answers that an agent gives while it waits for its disk: one that waits with it gives one or two.
+const ANSWERS: usize = 6;
+
+/// The owner must not wait for a disk: whoever shuts the gate waits for nothing.
+#[test]
+fn an_agent_does_not_wait_for_its_disk() -> Verdict {
+    in_lab(|lab| {
+        let cluster = trio(lab, Fake::decoding(60.0))?;
+        let agent = &cluster.0[0];
+        agent.invite()?;
+        let path = agent.launch().home_path().join("data/idlewild.db");
+        let mut database = rusqlite::Connection::open(path).context("open the database")?;
+        database.busy_timeout(FOUND_WITHIN).context("wait for a turn")?;
+        let locked = database.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).context("lock it")?;
+        thread::scope(|scope| {
+            let ticket =
+                scope.spawn(|| agent.client()?.post("/idlewild/v1/invite", &serde_json::json!({ "ttl_s": 600 })));
+            let mut answers = 0;
+            while !ticket.is_finished() && answers < ANSWERS {
+                agent.status()?;
+                answers += 1;
+            }
+            drop(locked);
+            ensure!(answers == ANSWERS, "{answers} answers, and then it was told that the ticket is not kept");
+            let reply = ticket.join().map_err(|_| anyhow::anyhow!("an asker panicked"))??;
+            ensure!(reply.status == 200, "the ticket is kept when its turn comes: {reply:?}");
+            Ok(())
+        })
+    })
+}
+
 #[test]
 fn an_answer_goes_on_when_the_owner_returns_the_agent_stops_or_the_engine_dies() -> Verdict {
     in_lab(|lab| {

@@ -164,6 +164,22 @@ fn an_owner_who_returns_leaves_the_request_to_the_standby_or_to_whoever_pulls_it
     })
 }
 
+#[test]
+fn an_agent_that_stops_gives_its_context_to_whoever_pulls_it() -> Verdict {
+    in_lab(|lab| {
+        let mut cluster = cluster(lab, 2)?;
+        let expected = cluster.0[0].answer(&question(0))?;
+        let (stream, request, worker, other) = begun(&cluster, 0, 30)?;
+        let reader = reading(stream);
+        let ended = cluster.0[worker].stop()?;
+        ensure!(ended.success(), "{ended}");
+        is_exact(&finish(reader)?, &expected)?;
+        let drew = logged(&cluster.0[other].log()?, "begins to draw", &request)?;
+        ensure!(drew.pulled > 0, "all of it was made again: {drew:?}");
+        went_on_as_told(&cluster.0[0].explain(&request)?, false)
+    })
+}
+
 /// Owners who return before one does in the middle of a feed, at most.
 const RETURNS_MAX: usize = 6;
 

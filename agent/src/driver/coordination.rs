@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use idlewild_coordinator::election::{self, round};
-use idlewild_protocol::{ControlMessage, ElectionMessage, PeerId, PlaceRequest, Term};
+use idlewild_protocol::{ControlMessage, PeerId, PlaceRequest, Term};
 use tokio::time::timeout;
 use tracing::{debug, info, warn};
 
 use super::Driver;
 use super::placements::Route;
+use super::votes::Step;
 use crate::origin::{Answer, PlacementAsk};
 
 /// How long the disk may take to keep a vote. A vote that is not kept is not given.
@@ -16,17 +17,20 @@ const KEEP_VOTE: Duration = Duration::from_secs(1);
 
 impl Driver {
     /// Feeds the election and carries out what it says.
-    pub(super) async fn elect(&mut self, input: election::Input) {
+    pub(super) fn elect(&mut self, input: election::Input) {
         self.election.handle(self.now(), input);
-        let mut is_kept = true;
         while let Some(output) = self.election.poll_output() {
-            match output {
-                election::Output::Persist { term, voted_for } => is_kept = self.keep_vote(term, voted_for).await,
-                election::Output::Send { to, message } if is_kept || !gives_a_vote(message) => {
-                    self.tell(&[to], &ControlMessage::Election(message));
-                }
-                election::Output::Send { to, .. } => debug!(peer = %to.short(), "vote not given: it is not on disk"),
-                election::Output::Leader { term, leader } => {
+            self.votes.push(output);
+        }
+        self.carry_out();
+    }
+
+    fn carry_out(&mut self) {
+        while let Some(step) = self.votes.next() {
+            match step {
+                Step::Keep(term, voted_for) => self.keep_vote(term, voted_for),
+                Step::Send(to, message) => self.tell(&[to], &ControlMessage::Election(message)),
+                Step::Leader(term, leader) => {
                     let name = leader.map(PeerId::short);
                     info!(round = round(term), leader = name.as_deref().unwrap_or("nobody"), "coordinator");
                     self.speak();
@@ -37,23 +41,33 @@ impl Driver {
     }
 
     /// The live view has changed, or a rank in it.
-    pub(super) async fn elect_among_live(&mut self) {
+    pub(super) fn elect_among_live(&mut self) {
         let peers = self.view.candidates(self.now());
-        self.elect(election::Input::Live { peers }).await;
+        self.elect(election::Input::Live { peers });
     }
 
-    async fn keep_vote(&mut self, term: Term, voted_for: Option<PeerId>) -> bool {
-        match timeout(KEEP_VOTE, self.store.save_election(term, voted_for)).await {
-            Ok(Ok(())) => true,
-            Ok(Err(error)) => {
-                warn!(%error, "a vote cannot be kept, so it is not given");
-                false
-            }
-            Err(_) => {
-                warn!("the disk is too slow to keep a vote, so it is not given");
-                false
-            }
-        }
+    fn keep_vote(&self, term: Term, voted_for: Option<PeerId>) {
+        let (store, votes) = (self.store.clone(), self.tasks.votes.clone());
+        tokio::spawn(async move {
+            let is_kept = match timeout(KEEP_VOTE, store.save_election(term, voted_for)).await {
+                Ok(Ok(())) => true,
+                Ok(Err(error)) => {
+                    warn!(%error, "a vote cannot be kept, so it is not given");
+                    false
+                }
+                Err(_) => {
+                    warn!("the disk is too slow to keep a vote, so it is not given");
+                    false
+                }
+            };
+            // The driver is gone only when the agent is.
+            votes.send(is_kept).await.ok();
+        });
+    }
+
+    pub(super) fn handle_kept(&mut self, is_kept: bool) {
+        self.votes.kept(is_kept);
+        self.carry_out();
     }
 
     /// A question of one of our own requests.
@@ -81,15 +95,5 @@ impl Driver {
         let reply = self.planner.place(self.now(), &self.view, origin, request);
         debug!(request = %request.request, origin = %origin.short(), outcome = ?reply.outcome, "placed");
         reply
-    }
-}
-
-/// A candidacy is a vote for oneself.
-fn gives_a_vote(message: ElectionMessage) -> bool {
-    match message {
-        ElectionMessage::RequestVote(_) | ElectionMessage::Vote { granted: true, .. } => true,
-        ElectionMessage::Vote { granted: false, .. }
-        | ElectionMessage::Beat { .. }
-        | ElectionMessage::HandOver { .. } => false,
     }
 }

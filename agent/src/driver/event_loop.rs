@@ -10,7 +10,7 @@ use idlewild_coordinator::view::View;
 use idlewild_engine::{EngineNotice, EngineStats};
 use idlewild_protocol::{DepartureCause, PeerId, Role};
 use idlewild_swarm::{Identity, Swarm, SwarmEvent};
-use tokio::sync::{broadcast, mpsc, oneshot, watch};
+use tokio::sync::{broadcast, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -19,14 +19,14 @@ use super::catalogue::{Catalogue, Names};
 use super::desk::{Ask, Readiness};
 use super::digests::Digests;
 use super::links::Links;
-use super::network::Probed;
 use super::placements::Placements;
 use super::planner::Planner;
 use super::presence::Note;
 use super::rules::Ruling;
 use super::survival::OwnSurvival;
+use super::tasks::{Done, Outcomes, Tasks};
+use super::votes::Votes;
 use super::watching::Look;
-use crate::api::wire::ModelsReply;
 use crate::config::OwnerSettings;
 use crate::origin::{Departed, OriginNews, PlacementAsk, Records};
 use crate::owner::notice::Notice;
@@ -63,6 +63,7 @@ pub(super) struct Driver {
 
     pub(super) view: View,
     pub(super) election: Election,
+    pub(super) votes: Votes,
     pub(super) planner: Planner,
     pub(super) placements: Placements,
     pub(super) digests: Digests,
@@ -77,8 +78,7 @@ pub(super) struct Driver {
     pub(super) gate: watch::Sender<Gate>,
     pub(super) notes: mpsc::Sender<Note>,
     pub(super) departures: broadcast::Sender<Departed>,
-    pub(super) probes: mpsc::Sender<Probed>,
-    pub(super) rereads: mpsc::Sender<Reread>,
+    pub(super) tasks: Tasks,
     /// The model of requests that name none, where the settings have one.
     pub(super) default_model: Option<String>,
     pub(super) stop: CancellationToken,
@@ -94,9 +94,6 @@ pub(super) struct Driver {
     pub(super) next_rates: Duration,
 }
 
-/// The models on disk have been read anew, and somebody waits for what there is now.
-pub(super) type Reread = oneshot::Sender<ModelsReply>;
-
 /// Where things happen.
 pub(super) struct Inbox {
     pub(super) swarm: mpsc::Receiver<SwarmEvent>,
@@ -108,8 +105,7 @@ pub(super) struct Inbox {
     pub(super) system: mpsc::Receiver<Notice>,
     pub(super) notices: mpsc::Receiver<EngineNotice>,
     pub(super) engine: watch::Receiver<EngineStats>,
-    pub(super) probed: mpsc::Receiver<Probed>,
-    pub(super) reread: mpsc::Receiver<Reread>,
+    pub(super) outcomes: Outcomes,
     pub(super) estimates: watch::Receiver<OwnSurvival>,
 }
 
@@ -126,8 +122,7 @@ enum Happened {
     /// The machine sleeps, shuts down, or comes back.
     System(Notice),
     Engine(EngineNotice),
-    Probed(Probed),
-    Reread(Reread),
+    Task(Done),
     /// The load, or the estimate of our own session, has changed.
     Changed,
     Timer,
@@ -148,8 +143,7 @@ impl Inbox {
             Some(ask) = self.asks.recv() => Happened::Ask(ask),
             Some(news) = self.news.recv() => Happened::News(news),
             Some(notice) = self.notices.recv() => Happened::Engine(notice),
-            Some(probed) = self.probed.recv() => Happened::Probed(probed),
-            Some(reply) = self.reread.recv() => Happened::Reread(reply),
+            done = self.outcomes.next() => Happened::Task(done),
             Ok(()) = self.engine.changed() => Happened::Changed,
             Ok(()) = self.estimates.changed() => Happened::Changed,
             () = tokio::time::sleep(patience) => Happened::Timer,
@@ -167,7 +161,7 @@ impl Driver {
         let stop = self.stop.clone();
         self.refresh_models();
         self.speak();
-        self.elect_among_live().await;
+        self.elect_among_live();
         loop {
             self.publish_readiness();
             let patience = self.patience();
@@ -177,8 +171,8 @@ impl Driver {
                 tracing::error!("the swarm ended by itself; the agent stops");
                 return;
             }
-            self.handle(happened).await;
-            self.keep_time().await;
+            self.handle(happened);
+            self.keep_time();
         }
     }
 
@@ -191,45 +185,46 @@ impl Driver {
         due.saturating_sub(self.now())
     }
 
-    async fn handle(&mut self, happened: Happened) {
+    fn handle(&mut self, happened: Happened) {
         match happened {
             Happened::Owner(report) => self.handle_owner(report),
-            Happened::System(notice) => self.handle_notice_of_system(notice).await,
+            Happened::System(notice) => self.handle_notice_of_system(notice),
             Happened::Look(look) => self.handle_look(*look),
-            Happened::Swarm(event) => self.handle_swarm(*event).await,
+            Happened::Swarm(event) => self.handle_swarm(*event),
             Happened::Placement(ask) => self.handle_placement(ask),
             Happened::News(news) => self.handle_news(news),
-            Happened::Ask(ask) => self.handle_ask(ask).await,
+            Happened::Ask(ask) => self.handle_ask(ask),
             Happened::Engine(notice) => self.handle_notice(notice),
-            Happened::Probed(probed) => self.handle_probed(probed),
-            Happened::Reread(reply) => self.handle_reread(reply),
+            Happened::Task(Done::Probed(probed)) => self.handle_probed(probed),
+            Happened::Task(Done::Reread(reply)) => self.handle_reread(reply),
+            Happened::Task(Done::Kept(is_kept)) => self.handle_kept(is_kept),
             Happened::Changed => self.speak(),
             Happened::Timer | Happened::SwarmEnded => {}
         }
     }
 
-    async fn keep_time(&mut self) {
+    fn keep_time(&mut self) {
         let now = self.now();
         if self.election.poll_timeout().is_some_and(|due| due <= now) {
-            self.elect(election::Input::Tick).await;
+            self.elect(election::Input::Tick);
         }
         self.tick_planner();
         if self.next_housekeeping <= now {
             self.next_housekeeping = now + HOUSEKEEPING;
-            self.keep_house().await;
+            self.keep_house();
         }
         if self.digests.due(self.connected().len()) <= now {
             self.speak();
         }
     }
 
-    async fn keep_house(&mut self) {
+    fn keep_house(&mut self) {
         let now = self.now();
         self.view.expire(now);
         self.measure_links();
         self.refresh_models();
         self.worker.models().refresh();
-        self.elect_among_live().await;
+        self.elect_among_live();
         self.pass_time();
         if let Some(rates) = self.worker.rates().filter(|_| self.next_rates <= now) {
             self.next_rates = now + RATES;

@@ -27,7 +27,9 @@ use super::planner::Planner;
 use super::presence::start_writer;
 use super::rules::Ruling;
 use super::survival::Prior;
+use super::tasks::tasks;
 use super::tickets::Tickets;
+use super::votes::Votes;
 use super::{Clock, RunError, watching};
 use crate::api::{self, Api, ApiKey, Hosts};
 use crate::config::{Backend, Config, KvType, Paths, Sources};
@@ -50,14 +52,8 @@ pub const FAKE_MODEL: ModelId = ModelId(*b"idlewild fake model, not a file!");
 /// Departures that a pump may be behind with before it loses some (the stream's own end tells them too).
 const DEPARTURES: usize = 64;
 
-/// Readings of the models on disk that may have ended and wait: people import one at a time.
-const REREADS: usize = 4;
-
 /// Words of the system that may wait: it sleeps and wakes a few times a day.
 const SYSTEM_NOTICES: usize = 8;
-
-/// Probes that may have ended and wait: one runs at a time.
-const PROBES: usize = 4;
 
 /// Rates are measured anew after a load: what the first minute says is worth keeping.
 const FIRST_RATES: Duration = Duration::from_mins(1);
@@ -326,7 +322,7 @@ pub(super) async fn assemble(
     let shell = Shell::new((me, clock), coordinating, workers, served.records.clone(), served.catalogue, stop.clone());
     let origins = tokio::spawn(shell.dispatch(served.submissions));
     let (notes, estimates, writer) = start_writer(SessionLog::new(store.clone(), boot), store.clone(), prior(launch));
-    let ((probes, probed), (rereads, reread)) = (mpsc::channel(PROBES), mpsc::channel(REREADS));
+    let (tasks, outcomes) = tasks();
     let DeskBack { asks, catalogue, ready } = served.desk;
     let doctor = (launch.config.owner.clone(), owner.sight());
     let inbox = Inbox {
@@ -339,8 +335,7 @@ pub(super) async fn assemble(
         system,
         notices,
         engine: worker.watch_engine(),
-        probed,
-        reread,
+        outcomes,
         estimates: estimates.clone(),
     };
     let (election, links) = recall(&store, me).await?;
@@ -358,6 +353,7 @@ pub(super) async fn assemble(
         desk: Published { catalogue, ready },
         view: View::new(me),
         election,
+        votes: Votes::default(),
         planner,
         placements: super::placements::Placements::default(),
         digests: Digests::new(me, boot),
@@ -370,8 +366,7 @@ pub(super) async fn assemble(
         gate,
         notes,
         departures,
-        probes,
-        rereads,
+        tasks,
         default_model: default_model(&launch.config),
         stop,
         leaving: None,

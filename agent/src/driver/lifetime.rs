@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use idlewild_coordinator::election;
 use idlewild_protocol::DepartureCause;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::desk::Readiness;
-use super::event_loop::Driver;
+use super::event_loop::{Driver, Inbox};
 use super::launch::{self, Assembled, Launch, OnDisk};
+use super::tasks::Done;
 use crate::api::EmptyKey;
 use crate::config::PathsError;
 use crate::models::ModelError;
@@ -155,7 +156,7 @@ async fn run_with_api(
     info!("stopping");
     driver.stop.cancel();
     driver.desk.ready.send_replace(Readiness::Stopping);
-    driver.say_farewell().await;
+    driver.say_farewell(&mut inbox).await;
     // Requests tell their clients before the API closes.
     origins.await.ok();
     api_stop.cancel();
@@ -168,14 +169,26 @@ async fn run_with_api(
 }
 
 impl Driver {
-    /// Nothing new from here on; what runs is told, and a leader hands over.
-    async fn say_farewell(&mut self) {
+    /// Nothing new from here on; what runs is told, and a leader hands over. Others may fetch the contexts that are still here.
+    async fn say_farewell(&mut self, inbox: &mut Inbox) {
         self.leave(DepartureCause::Shutdown);
-        self.elect(election::Input::Leaving).await;
+        self.elect(election::Input::Leaving);
         let mut jobs = self.worker.watch_jobs();
         let grace = JOBS_END + Duration::from_millis(u64::from(self.grace_ms));
-        if timeout(grace, jobs.wait_for(|running| *running == 0)).await.is_err() {
-            warn!("some jobs did not end in time");
+        let ended = async {
+            tokio::select! {
+                _ = jobs.wait_for(|running| *running == 0) => {}
+                () = sleep(grace) => warn!("some jobs did not end in time"),
+            }
+        };
+        tokio::pin!(ended);
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut ended => return,
+                Some(event) = inbox.swarm.recv() => self.handle_swarm(event),
+                Done::Kept(is_kept) = inbox.outcomes.next() => self.handle_kept(is_kept),
+            }
         }
     }
 

@@ -7,11 +7,11 @@
 //! ```
 //!
 //! Conversations: `presence` (owner and session), `rules` with `watching` (what forbids a session, what the system says),
-//! `gossip` with `digests` and `survival`, `coordination` with `placements` (election, placement), `plans` with `planner`
+//! `gossip` with `digests` and `survival`, `coordination` with `votes` and `placements` (election, placement), `plans` with `planner`
 //! (reports and plans of what runs), `network` with `links`, `status` and `hazard` (the command line), `tickets` (newcomers).
 //! `launch` and `lifetime` are the start and the end.
 //!
-//! Invariant: the loop never waits for the network, and for the disk only before a vote or to keep a ticket.
+//! Invariant: the loop never waits, neither for the network nor for the disk: the owner may be coming back.
 //! Invariant: a restart of any other part (API, worker, engine) is not seen here but as a change of load.
 //!
 //! Deliberately absent: decisions about peers. Those are coordinator-lib's.
@@ -36,7 +36,9 @@ mod presence;
 mod rules;
 mod status;
 mod survival;
+mod tasks;
 mod tickets;
+mod votes;
 mod watching;
 
 pub use catalogue::{Catalogue, KnownModel};

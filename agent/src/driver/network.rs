@@ -3,24 +3,22 @@
 use idlewild_coordinator::election;
 use idlewild_coordinator::ownership::LossReason;
 use idlewild_protocol::{BootId, ControlMessage, DepartureCause, PeerId};
-use idlewild_swarm::{Departure, Probe, ProbeError, SwarmEvent};
+use idlewild_swarm::{Departure, SwarmEvent};
 use tracing::{debug, info, warn};
 
 use super::Driver;
+use super::tasks::Probed;
 use crate::worker::{Part, WorkerEnd};
 
-/// A probe that has ended.
-pub(super) type Probed = (PeerId, Result<Probe, ProbeError>);
-
 impl Driver {
-    pub(super) async fn handle_swarm(&mut self, event: SwarmEvent) {
+    pub(super) fn handle_swarm(&mut self, event: SwarmEvent) {
         match event {
             SwarmEvent::Connected { peer, role, boot } => {
                 info!(peer = %peer.short(), ?role, "connected");
-                self.handle_connected(peer, boot).await;
+                self.handle_connected(peer, boot);
             }
-            SwarmEvent::Departed { peer, why, .. } => self.handle_departed(peer, why).await,
-            SwarmEvent::Control { peer, message } => self.handle_control(peer, message).await,
+            SwarmEvent::Departed { peer, why, .. } => self.handle_departed(peer, why),
+            SwarmEvent::Control { peer, message } => self.handle_control(peer, message),
             SwarmEvent::Job { job, start } => self.worker.take(WorkerEnd::Remote(job), *start, Part::Worker),
             SwarmEvent::Prepare { job, start } => self.worker.take(WorkerEnd::Remote(job), *start, Part::Standby),
             SwarmEvent::Context { context, open } => self.worker.give(context, open),
@@ -33,13 +31,13 @@ impl Driver {
         }
     }
 
-    async fn handle_connected(&mut self, peer: PeerId, boot: BootId) {
+    fn handle_connected(&mut self, peer: PeerId, boot: BootId) {
         self.view.connected(self.now(), peer, boot);
         self.greet(peer);
-        self.elect_among_live().await;
+        self.elect_among_live();
     }
 
-    async fn handle_departed(&mut self, peer: PeerId, why: Departure) {
+    fn handle_departed(&mut self, peer: PeerId, why: Departure) {
         let (cause, loss) = match why {
             Departure::Closed => (DepartureCause::Crash, LossReason::Closed),
             Departure::Silent(_) => (DepartureCause::Network, LossReason::Silent),
@@ -54,16 +52,16 @@ impl Driver {
             self.publish_catalogue();
         }
         self.peer_changed(peer);
-        self.elect_among_live().await;
+        self.elect_among_live();
     }
 
-    async fn handle_control(&mut self, from: PeerId, message: ControlMessage) {
+    fn handle_control(&mut self, from: PeerId, message: ControlMessage) {
         match message {
             ControlMessage::Digest(signed) => self.handle_digest(from, signed),
             ControlMessage::Unchanged(version) => self.handle_unchanged(from, version),
             ControlMessage::Versions(theirs) => self.handle_versions(from, &theirs),
             ControlMessage::Digests(digests) => digests.into_iter().for_each(|signed| self.handle_digest(from, signed)),
-            ControlMessage::Election(message) => self.elect(election::Input::Peer { from, message }).await,
+            ControlMessage::Election(message) => self.elect(election::Input::Peer { from, message }),
             ControlMessage::Place(request) => self.handle_place(from, &request),
             ControlMessage::Placed(reply) => self.placements.answered(from, reply),
             ControlMessage::Models(models) => self.handle_models(from, models),
@@ -93,7 +91,7 @@ impl Driver {
             self.view.link(figure.peer, figure.bytes_per_s, figure.rtt_us);
         }
         if let Some(peer) = self.links.next_probe(self.now(), &links) {
-            let (swarm, probes) = (self.swarm.clone(), self.probes.clone());
+            let (swarm, probes) = (self.swarm.clone(), self.tasks.probes.clone());
             tokio::spawn(async move {
                 let outcome = swarm.probe(peer).await;
                 // The driver is gone only when the agent is.

@@ -213,10 +213,10 @@ impl Driver {
         self.change_session(SessionInput::Unblocked { cause }, self.grace_ms);
     }
 
-    pub(super) async fn handle_notice_of_system(&mut self, notice: Notice) {
+    pub(super) fn handle_notice_of_system(&mut self, notice: Notice) {
         match notice {
-            Notice::Leave { cause, notice, said } => self.depart(cause, notice, said).await,
-            Notice::Back { cause } => self.come_back(cause).await,
+            Notice::Leave { cause, notice, said } => self.depart(cause, notice, said),
+            Notice::Back { cause } => self.come_back(cause),
             Notice::Metered(is_metered) => {
                 self.ruling.metered = is_metered;
                 self.ruling.seen.conditions.metered = is_metered;
@@ -226,7 +226,7 @@ impl Driver {
     }
 
     /// The machine sleeps, or shuts down: everybody is told before it may go.
-    async fn depart(&mut self, cause: DepartureCause, notice: Duration, said: oneshot::Sender<()>) {
+    fn depart(&mut self, cause: DepartureCause, notice: Duration, said: oneshot::Sender<()>) {
         let notice_ms = u32::try_from(notice.as_millis()).unwrap_or(u32::MAX);
         info!(?cause, notice_ms, "this machine is about to leave");
         self.ruling.departing = Some((cause, notice_ms));
@@ -236,7 +236,7 @@ impl Driver {
         self.speak();
         let peers = self.connected();
         self.tell(&peers, &ControlMessage::Goodbye { cause, notice_ms });
-        self.elect(election::Input::Leaving).await;
+        self.elect(election::Input::Leaving);
         let mut jobs = self.worker.watch_jobs();
         tokio::spawn(async move {
             // What runs here is taken over from here as long as it may; without any there is nothing to wait for.
@@ -247,10 +247,10 @@ impl Driver {
         });
     }
 
-    async fn come_back(&mut self, cause: DepartureCause) {
+    fn come_back(&mut self, cause: DepartureCause) {
         info!(?cause, "this machine is back");
         self.ruling.departing = self.ruling.departing.filter(|(departing, _)| *departing != cause);
-        self.elect(election::Input::Staying).await;
+        self.elect(election::Input::Staying);
         self.change_session(SessionInput::Unblocked { cause }, self.grace_ms);
         self.speak();
     }

@@ -2,13 +2,14 @@
 
 use idlewild_coordinator::hazard::{DigestCurve, Survival};
 use idlewild_coordinator::view::PeerView;
-use idlewild_protocol::{Digest, ModelId, PeerId, PeerState};
+use idlewild_protocol::{Digest, ModelId, PeerId, PeerState, Ticket};
 use idlewild_swarm::PeerLink;
+use tokio::sync::oneshot;
 use tracing::info;
 
 use super::Driver;
 use super::desk::{Ask, InviteRefused, Readiness};
-use super::event_loop::Reread;
+use super::tasks::Reread;
 use crate::api::wire::{
     CoordinatorReply, EngineReply, InviteReply, InviteRequest, ModelReply, ModelsReply, PeerReply, StatusReply,
     StopReply,
@@ -20,14 +21,14 @@ const SHOWN_SOON_S: f64 = 60.0;
 const SHOWN_LATER_S: f64 = 15.0 * 60.0;
 
 impl Driver {
-    pub(super) async fn handle_ask(&mut self, ask: Ask) {
+    pub(super) fn handle_ask(&mut self, ask: Ask) {
         // An asker that went away needs no answer.
         match ask {
             Ask::Status(reply) => drop(reply.send(self.status())),
             Ask::Doctor(reply) => drop(reply.send(self.doctor())),
             Ask::Models(reply) => drop(reply.send(self.models())),
             Ask::Reread(reply) => {
-                let (read, rereads) = (self.worker.reread_models(), self.rereads.clone());
+                let (read, rereads) = (self.worker.reread_models(), self.tasks.rereads.clone());
                 tokio::spawn(async move {
                     read.await;
                     // The driver is gone only when the agent is.
@@ -39,7 +40,7 @@ impl Driver {
             Ask::Move(asked, answer) => self.handle_move(asked, answer),
             Ask::Hazard(reply) => self.tell_hazard(reply, false),
             Ask::RereadSessions(reply) => self.tell_hazard(reply, true),
-            Ask::Invite(asked, reply) => drop(reply.send(self.invite(asked).await)),
+            Ask::Invite(asked, reply) => self.invite(asked, reply),
             Ask::Stop(reply) => {
                 info!("told to stop");
                 reply.send(StopReply { pid: std::process::id() }).ok();
@@ -169,7 +170,27 @@ impl Driver {
         self.view.peers().filter(|(_, view)| could(view)).map(|(peer, _)| peer).collect()
     }
 
-    async fn invite(&mut self, asked: InviteRequest) -> Result<InviteReply, InviteRefused> {
+    /// Answers once the ticket is on the disk: one that is not could not be redeemed.
+    fn invite(&self, asked: InviteRequest, reply: oneshot::Sender<Result<InviteReply, InviteRefused>>) {
+        let now_s = unix_s();
+        let ticket = match self.write_ticket(asked, now_s) {
+            Ok(ticket) => ticket,
+            Err(refused) => return drop(reply.send(Err(refused))),
+        };
+        let store = self.store.clone();
+        tokio::spawn(async move {
+            let kept = store.add_ticket(&ticket, now_s).await;
+            let answer = kept.map_err(|e| InviteRefused::NotKept(e.to_string())).map(|()| InviteReply {
+                ticket: ticket.to_string(),
+                not_after_s: ticket.not_after_s,
+                addresses: ticket.addresses,
+            });
+            // An asker that went away needs no answer.
+            reply.send(answer).ok();
+        });
+    }
+
+    fn write_ticket(&self, asked: InviteRequest, now_s: u64) -> Result<Ticket, InviteRefused> {
         if !(TICKET_TTL_S_MIN..=TICKET_TTL_S_MAX).contains(&asked.ttl_s) {
             return Err(InviteRefused::BadTime { min_s: TICKET_TTL_S_MIN, max_s: TICKET_TTL_S_MAX });
         }
@@ -177,15 +198,12 @@ impl Driver {
         if addresses.is_empty() {
             return Err(InviteRefused::NoAddress);
         }
-        let now_s = unix_s();
-        let ticket = new_ticket(&self.membership, &self.seed, addresses, now_s, asked.ttl_s).map_err(|e| match e {
+        new_ticket(&self.membership, &self.seed, addresses, now_s, asked.ttl_s).map_err(|e| match e {
             MembershipError::MayNotInvite => InviteRefused::MayNotInvite,
             MembershipError::File(_) | MembershipError::Certificate { .. } | MembershipError::NoRandomness => {
                 InviteRefused::NotKept(e.to_string())
             }
-        })?;
-        self.store.add_ticket(&ticket, now_s).await.map_err(|e| InviteRefused::NotKept(e.to_string()))?;
-        Ok(InviteReply { ticket: ticket.to_string(), not_after_s: ticket.not_after_s, addresses: ticket.addresses })
+        })
     }
 
     /// Sets or clears what the user should know under one heading.

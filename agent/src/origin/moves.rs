@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use idlewild_coordinator::ownership::RequestMachine;
-use idlewild_protocol::{Epoch, Generation, PeerId, Plan, PlanReason, PlanRefusal};
+use idlewild_protocol::{Epoch, Generation, PeerId, Plan, PlanReason, PlanRefusal, Term};
 
 use crate::api::wire::{MeasuredMove, MoveRecord};
 
@@ -18,6 +18,15 @@ pub(super) struct MoveStory {
     pub(super) plans: Vec<MoveRecord>,
     /// From the last token of the worker before to the first of this one, by whose assignment it is.
     pub(super) pauses: BTreeMap<Epoch, Duration>,
+}
+
+impl MoveStory {
+    /// Who planned that `worker` takes over in this term, if a plan did.
+    pub(super) fn planner_of(&self, term: Term, worker: PeerId) -> Option<PeerId> {
+        let is_it =
+            |plan: &&MoveRecord| plan.generation.term == term && plan.step.peer() == worker && plan.refused.is_none();
+        self.plans.iter().rev().find(is_it).map(|plan| plan.decided_by)
+    }
 }
 
 /// The latest plans of one request, and the pauses of all its moves, planned or not.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use idlewild_coordinator::ownership::{Assignment, Ending, LossReason, RequestMachine};
-use idlewild_protocol::{DepartureCause, Epoch, FinishReason, PeerId, PlaceOutcome};
+use idlewild_protocol::{DepartureCause, FinishReason, PeerId, PlaceOutcome};
 
 use super::moves::MoveStory;
 use crate::api::wire::{AssignmentReply, ExplainReply, MeasuredMove, StandbyReply};
@@ -41,7 +41,6 @@ impl Particulars {
 
     /// The record as of now.
     pub(super) fn record(&self, machine: &RequestMachine, moves: MoveStory) -> ExplainReply {
-        let MoveStory { plans, pauses } = moves;
         let spec = machine.spec();
         let log = machine.log();
         ExplainReply {
@@ -60,8 +59,8 @@ impl Particulars {
                 held_tokens: standby.held_tokens,
                 lag_tokens: standby.lag_tokens,
             }),
-            moves: plans,
-            assignments: machine.story().iter().map(|assignment| self.assignment(assignment, &pauses)).collect(),
+            assignments: machine.story().iter().map(|assignment| self.assignment(assignment, &moves)).collect(),
+            moves: moves.plans,
         }
     }
 
@@ -69,23 +68,25 @@ impl Particulars {
         u64::try_from(at.saturating_sub(self.began).as_millis()).unwrap_or(u64::MAX)
     }
 
-    fn assignment(&self, assignment: &Assignment, pauses: &BTreeMap<Epoch, Duration>) -> AssignmentReply {
+    fn assignment(&self, assignment: &Assignment, moves: &MoveStory) -> AssignmentReply {
         let plan = &assignment.plan;
         let fallback = match plan.outcome {
             PlaceOutcome::Run { fallback, .. } => fallback,
             PlaceOutcome::Nowhere => None,
         };
+        let asked = self.deciders.get(&plan.attempt).copied();
+        let planned = moves.planner_of(plan.term, assignment.worker);
         AssignmentReply {
             epoch: assignment.epoch,
             worker: assignment.worker,
             fallback,
-            decided_by: self.deciders.get(&plan.attempt).copied().unwrap_or(self.me),
+            decided_by: asked.or(planned).unwrap_or(self.me),
             term: plan.term,
             from_index: assignment.from_index,
             ended: assignment.ended.as_ref().map(|(_, how)| how.to_string()),
             cause: assignment.ended.as_ref().and_then(|(_, how)| cause_of(how)),
             terms: plan.terms.clone(),
-            measured: measured(assignment, pauses.get(&assignment.epoch).copied()),
+            measured: measured(assignment, moves.pauses.get(&assignment.epoch).copied()),
         }
     }
 }

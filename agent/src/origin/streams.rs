@@ -275,9 +275,9 @@ fn standby_news(event: JobEvent) -> Option<StandbyNews> {
         JobEvent::Held { tokens, .. } => Some(StandbyNews::Progress { held_tokens: tokens }),
         JobEvent::Failed { failure, .. } => Some(StandbyNews::Failed(failure)),
         JobEvent::Leaving { cause, .. } => Some(StandbyNews::Leaving(cause)),
-        JobEvent::Accepted { .. } | JobEvent::Prefilled { .. } | JobEvent::Token { .. } | JobEvent::Finished { .. } => {
-            None
-        }
+        // Said while its model is being loaded.
+        JobEvent::Prefilled { .. } => Some(StandbyNews::Alive),
+        JobEvent::Accepted { .. } | JobEvent::Token { .. } | JobEvent::Finished { .. } => None,
     }
 }
 

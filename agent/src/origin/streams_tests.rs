@@ -74,9 +74,13 @@ async fn what_was_pulled_only_the_destination_says() {
 #[tokio::test]
 async fn what_a_destination_says_beside_its_progress_is_nothing_to_the_request() {
     let mut bench = Bench::new();
-    let prefilled = JobEvent::Prefilled { epoch: Epoch(0), done: 1, total: 2 };
-    bench.destination.try_send(News::Event(prefilled)).unwrap();
+    let accepted = JobEvent::Accepted { epoch: Epoch(0), prompt: vec![TokenId(1)] };
+    bench.destination.try_send(News::Event(accepted)).unwrap();
     assert_eq!(bench.streams.next().await, None);
+    let loads = JobEvent::Prefilled { epoch: Epoch(0), done: 0, total: 0 };
+    bench.destination.try_send(News::Event(loads)).unwrap();
+    let alive = Input::Standby { preparation: PREPARATION, news: StandbyNews::Alive };
+    assert_eq!(bench.streams.next().await, Some(alive));
     let leaving = JobEvent::Leaving { epoch: Epoch(0), cause: DepartureCause::Sleep, notice_ms: 1 };
     bench.destination.try_send(News::Event(leaving)).unwrap();
     let news = StandbyNews::Leaving(DepartureCause::Sleep);

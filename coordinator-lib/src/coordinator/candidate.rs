@@ -129,6 +129,16 @@ impl<'a> Candidate<'a> {
         sequences(self.model, self.reserved.requests)
     }
 
+    /// Whether others wait there, or hold the place of a model that would have to be loaded. To load one into an engine that
+    /// does nothing takes its time, and is nobody's turn.
+    fn has_others_first(&self) -> bool {
+        if self.model.loaded {
+            self.offer().wait_s > 0.0
+        } else {
+            self.reserved.requests > 0 || self.digest.models.iter().any(|model| model.running > 0)
+        }
+    }
+
     /// As the corrected rule wants it.
     pub(super) fn host(&self) -> Host<'a, PeerId> {
         self.host_waiting(self.offer().wait_s)
@@ -141,7 +151,7 @@ impl<'a> Candidate<'a> {
         Host {
             wait_s,
             utilisation: self.utilisation(),
-            queued: u32::from(self.offer().wait_s > 0.0),
+            queued: u32::from(self.has_others_first()),
             batch: Batch {
                 batching: Batching::assumed(decode_tps, u32::from(self.model.running), ASSUMED_SHARED),
                 running: sequences,

@@ -21,6 +21,8 @@ pub(super) struct Failures {
     pub(super) silences: Silences,
     /// The latest count of the prompt by a worker that it did not fit, and the largest context of such a worker.
     pub(super) too_long: Option<TooLong>,
+    /// Its next failure is perhaps another's fault.
+    pardoned: Option<PeerId>,
 }
 
 /// What workers said of a prompt that did not fit.
@@ -71,8 +73,13 @@ impl Failures {
             | Ending::Faulty(_)
             | Ending::ClientGone => {}
         }
-        let lasting = is_lasting(&how);
+        let lasting = is_lasting(&how) && self.pardoned.take() != Some(peer);
         self.latest.insert(peer, Failure { how, at: now, lasting });
+    }
+
+    /// What this peer says next is not held against it for longer than any passing failure.
+    pub(super) fn pardon(&mut self, peer: PeerId) {
+        self.pardoned = Some(peer);
     }
 
     /// Whether another try is one too many.
@@ -128,6 +135,6 @@ impl core::hash::Hash for Failures {
         for (peer, failure) in &self.latest {
             (peer, failure.at, failure.lasting).hash(state);
         }
-        (self.fruitless, self.engine, self.silences, self.too_long).hash(state);
+        (self.fruitless, self.engine, self.silences, self.too_long, self.pardoned).hash(state);
     }
 }

@@ -55,6 +55,11 @@ impl TokenLog {
         true
     }
 
+    /// Forgets the prompt's ids, as long as nothing was generated from them. Whether there were any.
+    pub(super) fn unsettle_prompt(&mut self) -> bool {
+        self.generated.is_empty() && self.prompt.take().is_some()
+    }
+
     /// Appends the token if it is for the next place.
     pub(super) fn accept(&mut self, index: u32, id: TokenId) -> Result<(), NotNext> {
         let next = self.next_index();

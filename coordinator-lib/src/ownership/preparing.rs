@@ -114,6 +114,11 @@ impl RequestMachine {
         }
         match news {
             StandbyNews::Progress { held_tokens } => self.progress(now, held_tokens),
+            StandbyNews::Alive => {
+                if let Some(standby) = &mut self.standby {
+                    standby.alive(now);
+                }
+            }
             StandbyNews::Failed(failure) => self.lose_standby(now, Dropped::Failed(failure)),
             StandbyNews::Leaving(cause) => self.lose_standby(now, Dropped::Leaving(cause)),
             StandbyNews::Lost(why) => self.lose_standby(now, Dropped::Lost(why)),
@@ -125,7 +130,7 @@ impl RequestMachine {
         let Some(running) = self.running.as_ref().filter(|r| r.preparation == Some(preparation)) else { return };
         let epoch = running.epoch;
         match news {
-            StandbyNews::Progress { .. } => {}
+            StandbyNews::Progress { .. } | StandbyNews::Alive => {}
             StandbyNews::Failed(failure) => self.handle_failed(now, failure),
             StandbyNews::Leaving(cause) => self.handle_leaving(now, cause, 0),
             StandbyNews::Lost(why) => self.handle_lost(now, epoch, why),

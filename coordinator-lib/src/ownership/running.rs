@@ -108,6 +108,10 @@ impl RequestMachine {
 
     fn handle_accepted(&mut self, now: Now, prompt: Vec<TokenId>) {
         let is_first = self.log.prompt().is_none();
+        if prompt.is_empty() {
+            self.give_up(now, Ending::Faulty(Fault::NoPrompt));
+            return;
+        }
         if !self.log.settle_prompt(prompt) {
             self.give_up(now, Ending::Faulty(Fault::OtherPrompt));
             return;
@@ -165,13 +169,26 @@ impl RequestMachine {
                 let kind = RequestErrorKind::BadInput(words);
                 self.conclude(Some(Output::Failed(RequestError { kind, peers: Vec::new(), retry_after: None })));
             }
-            JobFailure::BadInput(_)
-            | JobFailure::Model(_)
-            | JobFailure::PromptTooLong { .. }
+            JobFailure::BadInput(_) | JobFailure::PromptTooLong { .. } => {
+                self.doubt_prompt();
+                self.replace(now, Ending::Failed(failure));
+            }
+            JobFailure::Model(_)
             | JobFailure::Busy
             | JobFailure::Restarting
             | JobFailure::Engine(_)
             | JobFailure::Leaving => self.replace(now, Ending::Failed(failure)),
+        }
+    }
+
+    /// A worker can do nothing with the ids that another one has made of the prompt. Whichever is wrong, as long as there is
+    /// no answer the text itself can be sent again: one worker must not spoil a request for all others.
+    fn doubt_prompt(&mut self) {
+        let Some(running) = self.running.as_ref().filter(|running| !running.accepted) else { return };
+        let worker = running.worker;
+        if self.log.unsettle_prompt() {
+            self.failures.pardon(worker);
+            self.drop_standby(Dropped::Released);
         }
     }
 

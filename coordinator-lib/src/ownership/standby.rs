@@ -51,6 +51,8 @@ pub enum StandbyNews {
         /// Tokens.
         held_tokens: u32,
     },
+    /// It holds nothing yet, and is at it: a model is being loaded.
+    Alive,
     /// It cannot go on.
     Failed(JobFailure),
     /// Its own session ends.
@@ -103,6 +105,8 @@ pub(super) struct Standby {
     /// Ids of the answer that were sent.
     pub(super) forwarded: u32,
     pub(super) held_tokens: u32,
+    /// It held all that it had been sent, once. From then on it keeps up, or is silent.
+    has_caught_up: bool,
     way: Way,
     /// The plan of its latest step, with the figures that decided.
     pub(super) plan: Plan,
@@ -132,6 +136,7 @@ impl Standby {
             before_commit: StandbyStage::Preparing,
             forwarded,
             held_tokens: 0,
+            has_caught_up: false,
             way,
             plan,
             began: now,
@@ -175,7 +180,15 @@ impl Standby {
             self.last_sign = now;
             self.excused = Duration::ZERO;
         }
+        self.has_caught_up |= held_tokens == sent_tokens;
         Ok(is_news)
+    }
+
+    /// A sign of life. Only until it holds something: from then on, what counts is that it holds more.
+    pub(super) fn alive(&mut self, now: Now) {
+        if self.held_tokens == 0 {
+            self.last_sign = now;
+        }
     }
 
     /// A debt that begins now is not overdue at once.
@@ -190,7 +203,7 @@ impl Standby {
         }
         let silent = (self.last_sign + self.excused + limits.standby_silence, Dropped::Silent);
         let endless = (self.began + limits.preparation, Dropped::Endless);
-        let is_first = self.stage == StandbyStage::Preparing && endless.0 < silent.0;
+        let is_first = self.stage == StandbyStage::Preparing && !self.has_caught_up && endless.0 < silent.0;
         Some(if is_first { endless } else { silent })
     }
 }

@@ -124,6 +124,9 @@ pub enum Fault {
     /// A token or an end before it accepted the request.
     #[error("answered before it accepted")]
     NotAccepted,
+    /// A prompt of no ids.
+    #[error("made no ids of the prompt")]
+    NoPrompt,
     /// Other prompt ids than it was given.
     #[error("changed the prompt's ids")]
     OtherPrompt,

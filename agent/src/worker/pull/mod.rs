@@ -284,6 +284,7 @@ impl Pull {
                     self.show_life(now);
                     tokio::time::sleep(NOT_YET).await;
                 }
+                Taken::NotYet if all.is_final && plan.turn_to_the_front(held) => not_yet = 0,
                 Taken::NotYet | Taken::Nothing => return Left::Over,
             }
         }

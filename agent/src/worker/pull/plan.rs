@@ -46,6 +46,10 @@ pub(super) struct PullPlan {
     end: u32,
     /// Rest: the beginning of what was asked for in this round.
     low: u32,
+    /// Something has come.
+    has_any: bool,
+    /// The holder has read the front only: there is nothing at the other end to begin from.
+    is_front_only: bool,
 }
 
 impl PullPlan {
@@ -60,7 +64,25 @@ impl PullPlan {
             put_off: VecDeque::new(),
             end,
             low: end,
+            has_any: false,
+            is_front_only: false,
         }
+    }
+
+    /// Rest: the holder does not hold the end of the context and never will, since it computes no more. What it has is the
+    /// front: that is asked for, from where the destination is by now. False where that is no way out.
+    pub(super) fn turn_to_the_front(&mut self, held: u32) -> bool {
+        let can_turn = self.part == PullPart::Rest && !self.has_any;
+        if can_turn {
+            let begins = held.saturating_add(PIECE_TOKENS);
+            *self = Self {
+                end: begins,
+                is_front_only: true,
+                feed_tokens: self.feed_tokens,
+                ..Self::new(PullPart::Whole, self.chunk_tokens, 0)
+            };
+        }
+        can_turn
     }
 
     /// Chunks have so many positions from here on.
@@ -112,13 +134,18 @@ impl PullPlan {
 
     /// That range has come.
     pub(super) fn came(&mut self, range: Range) {
+        self.has_any = true;
+        self.forget(range);
+    }
+
+    fn forget(&mut self, range: Range) {
         self.under_way.retain(|asked| *asked != range);
     }
 
     /// The holder does not hold that range yet.
     pub(super) fn put_off(&mut self, range: Range) {
         if self.under_way.contains(&range) {
-            self.came(range);
+            self.forget(range);
             self.put_off.push_back(range);
         }
     }
@@ -145,7 +172,7 @@ impl PullPlan {
 
     /// The link is slower than was thought: let the destination prefill from the other end. What comes still is used.
     pub(super) fn split(&mut self, known: u32) {
-        if self.part == PullPart::Whole {
+        if self.part == PullPart::Whole && !self.is_front_only {
             *self = Self::new(PullPart::Rest, self.chunk_tokens, known);
         }
     }
@@ -236,6 +263,22 @@ mod tests {
         assert_eq!(plan.next(1000, 0), Some(asked[0]));
         plan.ask_again();
         assert_eq!(std::iter::from_fn(|| plan.next(1000, 0)).collect::<Vec<_>>()[..2], [asked[2], asked[0]]);
+    }
+
+    #[test]
+    fn what_a_holder_has_read_of_a_prompt_is_asked_for_from_the_front() {
+        let mut plan = PullPlan::new(PullPart::Rest, 64, 1000);
+        plan.put_off(plan.clone().next(1000, 0).unwrap());
+        assert_eq!(plan.next(1000, 32), Some(range(936, 1000)));
+        assert!(plan.turn_to_the_front(32));
+        assert_eq!((plan.next(1000, 32), plan.expect()), (Some(range(96, 160)), Some(96)), "a piece may be under way");
+        plan.split(1000);
+        assert_eq!(plan.part(), PullPart::Whole, "not to the end that is not there");
+        assert!(!plan.turn_to_the_front(40));
+        let mut plan = PullPlan::new(PullPart::Rest, 64, 1000);
+        let first = plan.next(1000, 0).unwrap();
+        plan.came(first);
+        assert!(!plan.turn_to_the_front(0), "the end is there");
     }
 
     proptest! {

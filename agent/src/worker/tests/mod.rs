@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use idlewild_engine::{Backend, Engine, EngineConfig, FakeRates, KvType};
 use idlewild_protocol::{
-    BootId, Epoch, JobEvent, JobFailure, JobInput, JobRequest, JobStart, ModelId, ModelInfo, PeerId, Pull, PullPart,
-    RequestId, Sampling, TokenId,
+    BootId, DepartureCause, Epoch, JobEvent, JobFailure, JobInput, JobRequest, JobStart, ModelId, ModelInfo, PeerId,
+    Pull, PullPart, RequestId, Sampling, TokenId,
 };
 use idlewild_swarm::{
     Founded, Identity, InterfaceFilter, Membership, SwarmConfig, SwarmEvent, found_swarm, issue_member, start,
@@ -98,7 +98,7 @@ struct Peer {
     swarm: Swarm,
     /// Streams on which contexts were asked for here.
     pulled_by: watch::Receiver<u32>,
-    _gate: watch::Sender<Gate>,
+    gate: watch::Sender<Gate>,
     _serving: AbortOnDropHandle<()>,
 }
 
@@ -144,7 +144,7 @@ impl Peer {
         let worker = Worker { patience: nature.patience, ..worker };
         let (pulls, pulled_by) = watch::channel(0);
         let serving = tokio::spawn(serve(worker.clone(), events, nature.gives, pulls));
-        let peer = Self { worker, swarm, pulled_by, _gate: gate, _serving: AbortOnDropHandle::new(serving) };
+        let peer = Self { worker, swarm, pulled_by, gate, _serving: AbortOnDropHandle::new(serving) };
         for other in knows {
             eventually("they are connected", || peer.is_linked_to(other) && other.is_linked_to(&peer)).await;
         }

@@ -64,6 +64,30 @@ async fn a_link_that_turns_out_to_be_slow_is_helped_on_the_same_stream() {
 }
 
 #[tokio::test]
+async fn what_a_leaving_peer_has_read_of_a_prompt_is_pulled_from_the_front() {
+    let world = World::new();
+    let rates = FakeRates { prefill_tps: 400.0, ..STEADY };
+    let source = Peer::start(&world, Nature { rates, ..ABLE }, &[]).await;
+    let destination = Peer::start(&world, Nature { rates, ..ABLE }, &[&source]).await;
+    let mut reading = source.runs(job(1, 1, words(1500), None));
+    let prompt = prompt_of(&mut reading).await;
+    let much = |event: &JobEvent| {
+        if let JobEvent::Prefilled { done, .. } = event { (*done >= 500).then_some(*done) } else { None }
+    };
+    hear("that it has read a third", &mut reading, much).await;
+    let (cause, notice_ms) = (DepartureCause::OwnerReturned, 20_000);
+    source.gate.send_replace(Gate::Shut { cause, notice_ms });
+    let left = |event: &JobEvent| matches!(event, JobEvent::Leaving { .. }).then_some(());
+    hear("a goodbye", &mut reading, left).await;
+    say(&mut reading, JobRequest::Offer { to: Some(destination.id()) }).await;
+    let start = job(1, 2, ids(&prompt, &[]), Some(Pull { holder: source.id(), part: PullPart::Rest }));
+    let mut successor = source.has_run(&destination, start).await;
+    let pulled =
+        |event: &JobEvent| if let JobEvent::Held { pulled_tokens, .. } = event { Some(*pulled_tokens) } else { None };
+    assert!(hear("what it has pulled", &mut successor, pulled).await > 0);
+}
+
+#[tokio::test]
 async fn a_worker_that_gets_ready_shows_life_while_a_chunk_is_under_way() {
     let world = World::new();
     let slow = Gives::Slowly(Duration::from_millis(700));

@@ -3,8 +3,8 @@
 use core::time::Duration;
 
 use idlewild_protocol::{
-    DepartureCause, Digest, Generation, ModelLoad, PeerState, Plan, PlanReason, PlanRefusal, PlanRefused, PlanStep,
-    PlanTerms, RequestReport, RequestStage, Standby, StandbyState, Term,
+    DepartureCause, Digest, Generation, ModelId, ModelLoad, PeerState, Plan, PlanReason, PlanRefusal, PlanRefused,
+    PlanStep, PlanTerms, RequestReport, RequestStage, Standby, StandbyState, Term,
 };
 
 use super::fleet::{digest, model, ms, peer, request, tell as hear, view_of};
@@ -14,6 +14,9 @@ use super::leading::{
 use crate::coordinator::{CoordinatorConfig, Input};
 use crate::cost::Way;
 use crate::policy::{HazardAwarePolicy, MigrationModel};
+
+/// A model that nobody asks for here.
+const OTHER: ModelId = ModelId([8; 32]);
 
 /// 20 s of expected departures, where 30 s of work are left.
 const LIKELY_TO_LEAVE_S: f64 = 10.0;
@@ -56,6 +59,22 @@ fn a_destination_prepares_for_a_peer_that_is_likely_to_leave() {
     let preparation = chosen.preparation.unwrap();
     assert!(Some(preparation.way) == plan.step.way() && preparation.ready_s > 0.0 && preparation.stall_s > 0.0);
     assert!(weighed[1..].iter().any(|rejected| rejected.terms.peer == peer(1)));
+}
+
+#[test]
+fn a_peer_prepares_that_has_to_load_the_model_first_unless_it_works_on_another() {
+    let [origin, risky, mut cold] = one_risky();
+    let origin = Digest { state: PeerState::Busy, ..origin };
+    cold.models[0] = ModelLoad { loaded: false, queue_wait_ms: 2000, ..cold.models[0] };
+    let mut leader = leader();
+    first_round(&mut leader, &view_of(&[origin.clone(), risky.clone(), cold.clone()]), &[report(1, running_on(2))]);
+    let plan = plans(&mut leader).remove(0);
+    assert_eq!(plan.step.taker(), Some(peer(3)));
+    let preparation = plan.terms.weighed[0].preparation.unwrap();
+    assert!(preparation.ready_s > 2.0, "the load counts: {preparation:?}");
+
+    cold.models.push(ModelLoad { model: OTHER, running: 1, ..model() });
+    check(&[origin, risky, cold], report(1, running_on(2)), None, "an option does not take another model's place");
 }
 
 #[test]

@@ -290,3 +290,25 @@ fn an_error_says_why_in_words() {
     assert!(words.starts_with("no peer can serve this request now: "), "{words}");
     assert!(words.contains("closed the connection") && words.contains("its owner is using it"), "{words}");
 }
+
+#[test]
+fn ids_that_another_worker_made_are_doubted_before_the_one_that_cannot_use_them() {
+    let mut bench = Bench::new();
+    bench.place_on(1);
+    bench.accept(1);
+    bench.lose(1);
+    bench.place_on(2);
+    assert!(matches!(bench.start().1.input, idlewild_protocol::JobInput::Tokens { .. }));
+    bench.fail(2, JobFailure::BadInput("unknown token".to_owned()));
+    assert!(!bench.machine.is_over());
+    assert_eq!(bench.machine.log().prompt(), None, "nothing was generated from them");
+    bench.wait(ms(31_000));
+    if bench.has_question() {
+        assert!(!bench.question().excluded.contains(&peer(2)), "perhaps it was not its fault");
+    }
+    let mut again = Bench::running(2);
+    again.lose(1);
+    again.place_on(2);
+    again.fail(2, JobFailure::BadInput("unknown token".to_owned()));
+    assert!(again.machine.log().prompt().is_some(), "what was said from them stays said");
+}

@@ -155,3 +155,33 @@ fn a_source_that_may_go_on_after_all_gets_its_whole_patience() {
     bench.wait(ms(3000));
     assert_eq!(bench.machine.live().unwrap().1, peer(1));
 }
+
+#[test]
+fn a_destination_that_loads_a_model_for_long_is_waited_for_as_long_as_it_says_so() {
+    let mut bench = preparing();
+    bench.machine.limits.token_silence = ms(1_000_000);
+    for second in 0..20 {
+        bench.standby(StandbyNews::Alive);
+        bench.wait(ms(1000));
+        assert!(bench.machine.standby().is_some(), "second {second}");
+    }
+    bench.standby(StandbyNews::Progress { held_tokens: 1 });
+    for _ in 0..5 {
+        bench.standby(StandbyNews::Alive);
+        bench.wait(ms(1000));
+    }
+    assert_eq!(dropped(&bench), Some(Dropped::Silent), "what counts from then on is that it holds more");
+}
+
+#[test]
+fn a_destination_that_has_caught_up_may_keep_up_for_ever() {
+    let mut bench = preparing();
+    bench.machine.limits.token_silence = ms(1_000_000);
+    bench.machine.limits.preparation = ms(8000);
+    for index in 2..8 {
+        bench.catch_up();
+        bench.wait(ms(4000));
+        bench.token(1, index);
+    }
+    assert!(bench.machine.standby().is_some());
+}

@@ -68,6 +68,8 @@ fn a_worker_that_breaks_the_rules_is_replaced() {
     check_fault(|bench| bench.token(1, 3), Fault::Gap);
     let other = JobEvent::Accepted { epoch: Epoch(1), prompt: vec![TokenId(1)] };
     check_fault(|bench| bench.event(1, other.clone()), Fault::OtherPrompt);
+    let none = JobEvent::Accepted { epoch: Epoch(1), prompt: Vec::new() };
+    check_fault(|bench| bench.event(1, none.clone()), Fault::NoPrompt);
 }
 
 #[test]

@@ -30,8 +30,14 @@ pub(super) fn from_here<K: Copy + PartialEq>(
     goes_on.or_else(|| anew(weighing, host, route))
 }
 
+/// What begins later is ready later: a model has to be loaded first. What waits behind others is no destination (VETO).
+fn begun_later(overheads: &Overheads, wait_s: f64) -> Overheads {
+    let Overheads { recompute_s, transfer_s, .. } = *overheads;
+    Overheads { recompute_s: recompute_s + wait_s, transfer_s: transfer_s + wait_s, ..*overheads }
+}
+
 fn anew<K: Copy + PartialEq>(weighing: &Weighing<'_, K>, host: &Host<'_, K>, route: &Route) -> Option<Preparation> {
-    let overheads = &weighing.parameters.overheads;
+    let overheads = &begun_later(&weighing.parameters.overheads, host.known_wait_s());
     match (weighing.parameters.way_choice, weighing.request.leaving) {
         (WayChoice::ByPhi, _) => preparation(route, overheads),
         (WayChoice::ByWorth, Leaving::Unannounced) => {
