@@ -128,6 +128,21 @@ pub enum DepartureCause {
     Unknown,
 }
 
+impl core::fmt::Display for DepartureCause {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::OwnerReturned => "its owner came back",
+            Self::Sleep => "it goes to sleep",
+            Self::Shutdown => "it shuts down",
+            Self::Battery => "it runs on battery",
+            Self::Rule => "a rule or a pause of its owner's",
+            Self::Network => "the network went away",
+            Self::Crash => "it crashed",
+            Self::Unknown => "for no known reason",
+        })
+    }
+}
+
 /// How a candidate ranks: longer expected remaining session first, then the smaller peer id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
 pub struct Ballot {
@@ -274,7 +289,7 @@ pub enum Unfit {
         context_tokens: u32,
     },
     /// Its owner is there, or a rule forbids.
-    #[error("its owner is using it")]
+    #[error("takes no work now (its owner, a pause or a rule)")]
     OwnerPresent,
     /// It is about to leave.
     #[error("is leaving")]

@@ -91,7 +91,7 @@ fn a_request_moves_by_every_way_and_not_one_letter_changes() -> Verdict {
             let expected = cluster.0[0].answer(&question(number))?;
             let (stream, request, worker, other) = begun(&cluster, number, 30)?;
             let reader = reading(stream);
-            cluster.0[0].move_request(&request, cluster.0[other].peer()?, way, &[])?;
+            cluster.0[0].move_request("last", cluster.0[other].peer()?, way, &[])?;
             let story = cluster.0[0].until_moved(&request, cluster.0[other].peer()?)?;
             let answer = finish(reader)?;
             is_exact(&answer, &expected).with_context(|| way.to_owned())?;

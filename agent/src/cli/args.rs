@@ -181,7 +181,7 @@ pub(super) struct ExplainArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct MoveArgs {
-    /// The request, as `idlewild run` and `idlewild explain` print it; it must have been asked at this peer
+    /// The request, as `idlewild explain` prints it, or `last`; it must have been asked at this peer
     pub(super) request: String,
     /// Where to: a peer's id, or the end of it that `idlewild status` shows
     #[arg(long, value_name = "PEER")]

@@ -48,7 +48,8 @@ pub(super) async fn story_of(client: &Client, request: &str) -> Result<ExplainRe
     client.get(&format!("/idlewild/v1/explain/{request}")).await
 }
 
-async fn latest(client: &Client) -> Result<ExplainReply, Failure> {
+/// The story of what was asked last at this peer.
+pub(super) async fn latest(client: &Client) -> Result<ExplainReply, Failure> {
     let reply: RequestsReply = client.get("/idlewild/v1/requests").await?;
     reply.requests.into_iter().next().ok_or_else(|| {
         Failure::words(Exit::NotFound, "nothing has been asked at this peer yet")

@@ -5,16 +5,22 @@ use idlewild_protocol::{PeerId, RequestId, Way};
 use super::args::{MoveArgs, WayArg};
 use super::client::Client;
 use super::context::Context;
+use super::explain::latest;
 use super::failure::Failure;
 use super::{Exit, Printer};
 use crate::api::wire::{MoveReply, MoveRequest, StatusReply};
 
 pub(super) async fn move_request(context: &Context, printer: &mut Printer, args: MoveArgs) -> Result<Exit, Failure> {
-    let request: RequestId = args.request.parse().map_err(|_| {
-        Failure::words(Exit::Usage, format!("{:?} is not a request", args.request))
-            .hint("`idlewild run` and `idlewild explain` print a request's name, such as req-abc...")
+    let named = (args.request != "last").then(|| args.request.parse::<RequestId>()).transpose().map_err(|_| {
+        Failure::words(Exit::Usage, format!("{:?} is not a request", args.request)).hint(
+            "`idlewild explain` prints a request's name, such as req-abc...; `last` is the one that was asked last",
+        )
     })?;
     let client = Client::new(&context.paths)?;
+    let request = match named {
+        Some(request) => request,
+        None => latest(&client).await?.request,
+    };
     let to = peer_named(&client.get("/idlewild/v1/status").await?, &args.to)?;
     let asked = MoveRequest { request, to, way: args.way.way(), prepare_only: args.prepare_only };
     let reply: MoveReply = client.post("/idlewild/v1/move", &asked).await?;

@@ -17,12 +17,15 @@ impl std::fmt::Debug for Printer {
 }
 
 impl Printer {
-    /// On the process's stdout and stderr. Words are coloured where stderr is a terminal, unless `NO_COLOR` is set to
-    /// anything but nothing (no-color.org).
+    /// On the process's stdout and stderr.
     pub fn of_process() -> Self {
-        let forbidden = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let is_coloured = Self::is_watched() && !forbidden;
-        Self::new(Box::new(io::stdout()), Box::new(io::stderr()), is_coloured)
+        Self::new(Box::new(io::stdout()), Box::new(io::stderr()), Self::may_be_coloured())
+    }
+
+    /// Whether words on stderr are coloured: where it is a terminal, unless `NO_COLOR` is set to anything but nothing
+    /// (no-color.org).
+    pub(super) fn may_be_coloured() -> bool {
+        Self::is_watched() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
     }
 
     /// On any two writers.

@@ -51,6 +51,11 @@ pub(super) enum Stopped {
 /// Starts `idlewild` with these arguments (an `up` for these directories) in the background, in a process group of its own
 /// (so that Ctrl-C here is not Ctrl-C there), with its output in the log file.
 pub(super) fn spawn<A: AsRef<OsStr>>(paths: &Paths, arguments: &[A]) -> Result<Started, Failure> {
+    if DataLock::is_held(paths) {
+        let who = DataLock::holder(paths).map_or(String::new(), |pid| format!(" (pid {pid})"));
+        return Err(Failure::words(Exit::State, format!("an agent runs already{who}"))
+            .hint("`idlewild status` shows what it does; `idlewild down` stops it"));
+    }
     set_aside(&paths.log_file()).or_exit(Exit::State)?;
     let log = OpenOptions::new().create(true).append(true).open(paths.log_file()).or_exit(Exit::State)?;
     let log_before = log.metadata().or_exit(Exit::State)?.len();

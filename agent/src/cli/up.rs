@@ -19,7 +19,7 @@ pub(super) async fn up(context: &Context, printer: &mut Printer, args: UpArgs) -
     if args.detach {
         return detach(context, printer).await;
     }
-    start_logging(&config.log).or_exit(Exit::Usage)?;
+    start_logging(&config.log, Printer::may_be_coloured()).or_exit(Exit::Usage)?;
     let launch = Launch { config, sources: Some(sources), paths: context.paths.clone(), engine: EnginePlace::Child };
     // The whole agent is in this future.
     Box::pin(run(launch)).await.map_err(|error| Failure::new(exit_of(&error), error))?;

@@ -31,6 +31,7 @@ pub(super) fn fault(config: &Config) -> Option<Fault> {
         .or_else(|| rate(&["engine.fake_decode_tps"], engine.fake_decode_tps))
         .or_else(|| within(&["owner.idle_delay_s"], config.owner.idle_delay_s, 1..=86_400))
         .or_else(|| within(&["owner.grace_ms"], config.owner.grace_ms, 0..=30_000))
+        .or_else(|| level(&config.log.level))
         .or_else(|| rules(&config.rules))
         .or_else(|| listen(config))
         .or_else(|| peers(config))
@@ -39,6 +40,16 @@ pub(super) fn fault(config: &Config) -> Option<Fault> {
 fn within(keys: &'static [&'static str], value: u32, range: RangeInclusive<u32>) -> Option<Fault> {
     let message = || format!("{value} is out of range (it may be {} to {})", range.start(), range.end());
     (!range.contains(&value)).then(|| Fault { keys, message: message() })
+}
+
+/// A word alone that is no level would be taken for a part of the program, and nothing else be logged.
+fn level(directives: &str) -> Option<Fault> {
+    let levels = ["off", "error", "warn", "info", "debug", "trace"];
+    let is_level = |word: &str| levels.iter().any(|level| level.eq_ignore_ascii_case(word.trim()));
+    let wrong = directives.split(',').find(|part| !is_level(part.rsplit('=').next().unwrap_or_default()))?;
+    let message =
+        format!("{wrong:?} is no level (they are {}), nor a part and its level (\"libp2p=debug\")", levels.join(", "));
+    Some(Fault { keys: &["log.level"], message })
 }
 
 fn rules(rules: &RuleSettings) -> Option<Fault> {

@@ -1,7 +1,5 @@
 //! Logs to stderr: text for people, JSON for machines.
 
-use std::io::IsTerminal;
-
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
@@ -24,8 +22,8 @@ pub enum LogError {
     Twice(#[source] TryInitError),
 }
 
-/// Starts logging for the whole process.
-pub fn start_logging(settings: &LogSettings) -> Result<(), LogError> {
+/// Starts logging for the whole process, in colours if so.
+pub fn start_logging(settings: &LogSettings, is_coloured: bool) -> Result<(), LogError> {
     let filter = EnvFilter::try_new(&settings.level)
         .map_err(|error| LogError::Level { level: settings.level.clone(), why: error.to_string() })?;
     // It logs an error for each multicast that fails; the swarm says it once, in words.
@@ -33,8 +31,7 @@ pub fn start_logging(settings: &LogSettings) -> Result<(), LogError> {
         .parse()
         .map_err(|error| LogError::Level { level: settings.level.clone(), why: format!("{error}") })?;
     let registry = tracing_subscriber::registry().with(filter.add_directive(mdns_off));
-    let is_terminal = std::io::stderr().is_terminal();
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(is_terminal);
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(is_coloured);
     match settings.format {
         LogFormat::Text => registry.with(lines).try_init(),
         LogFormat::Json => registry.with(lines.json()).try_init(),

@@ -9,7 +9,7 @@ pub(super) fn explain(error: &RequestError, output_tokens: u32) -> Failure {
     let (kind, hint) = match &error.kind {
         RequestErrorKind::NoPeer => (
             FailureKind::NobodyCanServe,
-            "`idlewild status` shows what each peer is doing; try again later, or let a machine work while its owner is away",
+            "`idlewild status` shows what each peer does, and `idlewild rules`, at a peer, what keeps it from work",
         ),
         RequestErrorKind::NoModel => {
             (FailureKind::NobodyCanServe, "add the model to a peer with `idlewild models import FILE.gguf`")
@@ -43,7 +43,7 @@ mod tests {
         ];
         let error = RequestError { kind: RequestErrorKind::NoPeer, peers, retry_after: None };
         let reasons = format!(
-            "no peer can serve this request now: {}: closed the connection; {}: its owner is using it",
+            "no peer can serve this request now: {}: closed the connection; {}: takes no work now (its owner, a pause or a rule)",
             one.short(),
             two.short()
         );

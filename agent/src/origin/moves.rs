@@ -50,7 +50,8 @@ impl MoveLog {
             decided_by: by,
             generation: plan.generation,
             epoch: plan.epoch,
-            from: machine.live().map(|(_, worker)| worker),
+            // Of a plan that came too late: the one that it was made for.
+            from: machine.story().iter().find(|told| told.epoch == plan.epoch).map(|told| told.worker),
             step: plan.step,
             terms: plan.terms.clone(),
             lag_tokens: standby.map(|standby| standby.lag_tokens),

@@ -11,7 +11,7 @@ use crate::config::Paths;
 pub enum LockError {
     /// Another process holds it.
     #[error(
-        "another idlewild process ({pid}) uses {directory}\nhint: stop it first, or give this one a directory of its own with --home"
+        "another idlewild process ({pid}) uses {directory}\nhint: stop it first with `idlewild down`, or give this one a directory of its own with --home"
     )]
     Held {
         /// What the other wrote about itself.

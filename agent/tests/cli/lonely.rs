@@ -110,6 +110,7 @@ fn a_value_out_of_range_and_a_peer_without_a_port_stop_the_start_with_their_plac
     let file = home.path("home/config/config.toml");
     std::fs::create_dir_all(file.parent().unwrap()).unwrap();
     for (text, key, part) in [
+        ("[log]\n\nlevel = \"loud\"\n", "log.level", "is no level"),
         ("[engine]\n\nslots = 99\n", "engine.slots", "99 is out of range (it may be 1 to 32)"),
         ("[swarm]\n\npeers = [\"1.2.3.4\"]\n", "swarm.peers", "host:port such as 192.168.1.20:14354"),
     ] {

@@ -56,7 +56,7 @@ fn a_model_that_is_imported_while_the_agent_runs_is_there_at_once() {
     assert_eq!(home.run(&["status", "--json"]).json()["models"][0]["context_tokens"], 128);
     // Nobody is away, so nobody can serve it: but the model is known, also by the beginning of its hash.
     let id = list["models"][0]["id"].as_str().unwrap();
-    home.run(&["run", "hi", "--model", &id[..8]]).check(exit::NO_PEER, &["its owner is using it"]);
+    home.run(&["run", "hi", "--model", &id[..8]]).check(exit::NO_PEER, &["takes no work now"]);
 }
 
 #[test]

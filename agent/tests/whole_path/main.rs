@@ -128,7 +128,10 @@ async fn a_request_that_nobody_can_take_fails_within_two_seconds_and_says_why() 
         let body: Value = response.json().await.unwrap();
         let message = body["error"]["message"].as_str().unwrap();
         for peer in [&a, &b] {
-            assert!(message.contains(&format!("{}: its owner is using it", peer.peer.short())), "{message}");
+            assert!(
+                message.contains(&format!("{}: takes no work now (its owner, a pause or a rule)", peer.peer.short())),
+                "{message}"
+            );
         }
     }
 }

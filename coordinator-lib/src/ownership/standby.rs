@@ -74,7 +74,7 @@ pub enum Dropped {
     #[error(transparent)]
     Failed(JobFailure),
     /// The destination's own session ends.
-    #[error("said goodbye ({0:?})")]
+    #[error("said goodbye ({0})")]
     Leaving(DepartureCause),
     /// The destination is gone.
     #[error(transparent)]

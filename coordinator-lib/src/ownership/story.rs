@@ -68,7 +68,7 @@ pub enum Ending {
     #[error(transparent)]
     Failed(JobFailure),
     /// The worker said goodbye and another took over.
-    #[error("said goodbye ({0:?})")]
+    #[error("said goodbye ({0})")]
     Left(DepartureCause),
     /// The worker said nothing for too long.
     #[error(transparent)]
@@ -95,7 +95,7 @@ pub enum LossReason {
     #[error("stopped answering heartbeats")]
     Silent,
     /// The peer's agent said goodbye on the control stream.
-    #[error("said goodbye ({0:?})")]
+    #[error("said goodbye ({0})")]
     Goodbye(DepartureCause),
 }
 

@@ -288,7 +288,10 @@ fn an_error_says_why_in_words() {
     assert_eq!(error.peers[0], PeerReason { peer: peer(1), why: lost });
     let words = error.to_string();
     assert!(words.starts_with("no peer can serve this request now: "), "{words}");
-    assert!(words.contains("closed the connection") && words.contains("its owner is using it"), "{words}");
+    assert!(
+        words.contains("closed the connection") && words.contains("takes no work now (its owner, a pause or a rule)"),
+        "{words}"
+    );
 }
 
 #[test]
