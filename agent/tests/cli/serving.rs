@@ -133,7 +133,7 @@ fn a_second_detached_agent_of_one_home_fails_and_leaves_the_first() {
     let pid = std::fs::read_to_string(home.path("home/state/agent.json")).unwrap();
     for _ in 0..5 {
         let second = home.run(&[&QUIETLY[..], &["--detach"]].concat());
-        second.check(exit::STATE, &["an agent runs already", "another idlewild process"]);
+        second.check(exit::STATE, &["an agent runs already", "`idlewild down` stops it"]);
     }
     assert_eq!(std::fs::read_to_string(home.path("home/state/agent.json")).unwrap(), pid);
     home.run(&["down"]).check(exit::FINE, &[]);
