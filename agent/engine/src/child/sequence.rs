@@ -83,11 +83,6 @@ impl Sequence {
         &self.ids[self.prompt_len..]
     }
 
-    /// Ids, the prompt's included.
-    pub(crate) fn known(&self) -> u32 {
-        self.ids.len() as u32
-    }
-
     /// Positions that the KV cache holds.
     pub(crate) fn held(&self) -> u32 {
         self.held as u32
