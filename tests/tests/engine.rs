@@ -83,7 +83,7 @@ fn a_question_behind_a_long_prompt_waits_for_its_turn_and_is_not_given_up() -> V
         let reads = |status: &Status| (status.engine.running == 1).then_some(());
         agent.until(Duration::from_secs(10), "it reads", reads)?;
         let asked = Instant::now();
-        let mut second = agent.ask(&completion(FAKE_MODEL, "a short one", 5))?;
+        let second = agent.ask(&completion(FAKE_MODEL, "a short one", 5))?;
         let request = second.request()?.to_owned();
         ensure!(second.finish()?.whole()?.done, "it is answered");
         let waited = asked.elapsed();
