@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use idlewild_tests::agent::{FOUND_WITHIN, cpu_time};
+use idlewild_tests::agent::{FOUND_WITHIN, Status, cpu_time};
 use idlewild_tests::{Agent, Cluster, FAKE_MODEL, Fake, Launch, Verdict, completion, eventually, in_lab};
 
 /// The scenario's number.
@@ -68,6 +68,33 @@ fn an_engine_that_dies_whenever_it_lives_is_tried_less_and_less_and_waiting_cost
         })?;
         ensure!(agent.is_running(), "the agent survived, {took:?}");
         eventually(Duration::from_secs(15), "an answer", || Ok(short(&agent).is_ok())).map(drop)
+    })
+}
+
+#[test]
+fn a_question_behind_a_long_prompt_waits_for_its_turn_and_is_not_given_up() -> Verdict {
+    in_lab(|lab| {
+        let (_, hosts) = lab.home(&["a"])?;
+        // The prompt takes it twenty seconds, and an origin bears silence for three and a half.
+        let slow = Fake { prefill_tps: 100.0, decode_tps: 400.0, load_ms: 20 };
+        let agent = Launch::new(lab, &hosts[0])?.fake(slow).up()?;
+        short(&agent)?;
+        let long = agent.ask(&completion(FAKE_MODEL, &vec!["word"; 2000].join(" "), 5))?;
+        let began = Instant::now();
+        // Its placement is remembered, and the wait that it means excused, until a digest shows it: a second later at most.
+        let reads =
+            |status: &Status| (status.engine.running == 1 && began.elapsed() > Duration::from_secs(2)).then_some(());
+        agent.until(Duration::from_secs(15), "it reads", reads)?;
+        let asked = Instant::now();
+        let second = agent.ask(&completion(FAKE_MODEL, "a short one", 5))?;
+        let request = second.request()?.to_owned();
+        ensure!(second.finish()?.whole()?.done, "it is answered");
+        let waited = asked.elapsed();
+        ensure!(waited > Duration::from_secs(8), "it had to wait for its turn: {waited:?}");
+        let story = agent.explain(&request)?;
+        ensure!(story.assignments.len() == 1, "after {waited:?}: {story:?}");
+        ensure!(long.finish()?.whole()?.done, "and so is the first");
+        Ok(())
     })
 }
 

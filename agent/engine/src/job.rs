@@ -34,7 +34,8 @@ pub enum SequenceEvent {
         prompt: Vec<TokenId>,
     },
     /// The context (prompt and ids generated elsewhere) is being read. Repeated once a second while the sequence waits
-    /// for its turn, as proof of life; while it waits for the model to be loaded, before `Accepted`, with a total of 0.
+    /// for a slot, or behind older prompts, as proof of life; while it waits for the model to be loaded, before `Accepted`,
+    /// with a total of 0.
     Prefilled {
         /// Tokens read.
         done: u32,
@@ -61,7 +62,7 @@ pub enum SequenceEvent {
     Failed(JobFailure),
     /// It holds so many of the ids that it was sent, prompt included. The last one of them counts as held, since
     /// the first step after a take-over evaluates it anyway: so one that has caught up holds them all. Told once in 16
-    /// tokens or 100 ms as it grows, and at once when it has caught up.
+    /// tokens or 100 ms as it grows, and at once when it has caught up; again once a second while it waits behind others.
     Held {
         /// Tokens; 0 while it waits for a slot.
         tokens: u32,

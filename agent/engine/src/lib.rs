@@ -36,7 +36,7 @@ pub use child::child_main;
 pub use config::{Backend, EngineConfig, FakeRates, KvType, MAX_SLOTS, ModelFile};
 pub use cpu::{MissingCpuFeature, check_cpu};
 pub use error::{EngineError, LoadFailure};
-pub use handle::{ExportError, KvChunk, SequenceError, SequenceHandle};
+pub use handle::{ExportError, KvChunk, SequenceError, SequenceHandle, WAITING_CHUNKS_BYTES_MAX};
 pub use job::{EngineJob, EngineStream, SequenceEvent};
 pub use parent::Engine;
 pub use report::{EngineNotice, EnginePhase, EngineStats, LoadedModel};

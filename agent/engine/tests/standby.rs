@@ -137,20 +137,6 @@ async fn in_process(config: EngineConfig) -> Engine {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_child_that_starts_while_the_engine_is_halted_is_halted() {
-    for (engine, _) in [Engine::start(fake_config(0.0)), Engine::in_process(fake_config(0.0))] {
-        engine.halt(true);
-        soon("the load", engine.load(file(MODEL))).await.unwrap();
-        let mut stream = engine.submit(job("a b c", 5)).await.unwrap();
-        prompt_of(&mut stream).await;
-        until(&engine, "it has a slot", |s| s.running == 1).await;
-        assert_eq!(soon("an answer", stream.handle().export(0, 1)).await, Err(ExportError::NotHeld));
-        engine.halt(false);
-        assert_eq!(answer(stream).await.ids.len(), 5);
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commands_before_the_model_is_loaded_are_obeyed_after_it() {
     let job = job("one two three", 20);
     let whole = undisturbed(job.clone()).await;

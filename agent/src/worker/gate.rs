@@ -40,9 +40,9 @@ pub(super) async fn shut(gate: &mut watch::Receiver<Gate>) -> Shut {
     }
 }
 
-/// Waits until the gate is open; false where it never will be.
+/// Waits until the gate is open; false where it never will be. A driver that is gone has not left it open.
 pub(super) async fn open(gate: &mut watch::Receiver<Gate>) -> bool {
-    gate.wait_for(|gate| *gate == Gate::Open).await.is_ok()
+    gate.wait_for(|gate| *gate == Gate::Open).await.is_ok() && gate.has_changed().is_ok()
 }
 
 /// Waits until the gate is shut without any notice: the memory is wanted at once. A driver that is gone hurries nobody.
@@ -73,5 +73,15 @@ mod tests {
         driver.send_replace(Gate::Open);
         drop(driver);
         assert!(hurried(&mut gate).now_or_never().is_none());
+    }
+
+    #[test]
+    fn a_gate_that_its_driver_left_open_is_shut() {
+        let (driver, mut gate) = watch::channel(Gate::Open);
+        assert_eq!(open(&mut gate).now_or_never(), Some(true));
+        assert!(shut(&mut gate).now_or_never().is_none());
+        drop(driver);
+        assert_eq!(open(&mut gate).now_or_never(), Some(false));
+        assert_eq!(shut(&mut gate).now_or_never().map(|shut| shut.cause), Some(DepartureCause::Shutdown));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use idlewild_engine::WAITING_CHUNKS_BYTES_MAX;
 use idlewild_protocol::ModelInfo;
 
 use super::loads::Guess;
@@ -35,12 +36,14 @@ pub struct FreeRoom {
     pub percent: u32,
 }
 
-/// What a model takes in memory once it is loaded, in bytes: its file, the KV cache of all contexts, and what there is
-/// besides.
+/// What a model takes in memory once it is loaded, in bytes: its file, the KV cache of all contexts, the parts of contexts that
+/// wait to be taken into it (never more than it has room for), and what there is besides.
 pub(super) fn need_bytes(model: &ModelInfo, kv_bytes_per_token: u32, guess: &Guess) -> u64 {
     let guessed = (model.size_bytes / FILE_BYTES_PER_KV_BYTE).min(KV_BYTES_MOST);
     let per_token = if kv_bytes_per_token > 0 { u64::from(kv_bytes_per_token) } else { guessed };
-    model.size_bytes.saturating_add(per_token.saturating_mul(u64::from(guess.kv_tokens))).saturating_add(BESIDES_BYTES)
+    let kv_bytes = per_token.saturating_mul(u64::from(guess.kv_tokens));
+    let waiting_bytes = kv_bytes.min(WAITING_CHUNKS_BYTES_MAX);
+    model.size_bytes.saturating_add(kv_bytes).saturating_add(waiting_bytes).saturating_add(BESIDES_BYTES)
 }
 
 /// Why a model that needs so much is not loaded; none where it fits.
@@ -74,9 +77,16 @@ mod tests {
 
     #[test]
     fn a_model_needs_its_file_its_contexts_and_what_there_is_besides() {
-        assert_eq!(need_bytes(&model(99_000_000), 23_000, &GUESS), 99_000_000 + 23_000 * 8192 + BESIDES_BYTES);
-        assert_eq!(need_bytes(&model(100_000_000), 0, &GUESS), 100_000_000 + 25_000 * 8192 + BESIDES_BYTES);
-        assert_eq!(need_bytes(&model(40_000_000_000), 0, &GUESS), 40_000_000_000 + 320_000 * 8192 + BESIDES_BYTES);
+        let waiting = WAITING_CHUNKS_BYTES_MAX;
+        let cases = [
+            (99_000_000, 23_000, 99_000_000 + 2 * 23_000 * 8192),
+            (100_000_000, 0, 100_000_000 + 2 * 25_000 * 8192),
+            (5_000_000_000, 128_000, 5_000_000_000 + 128_000 * 8192 + waiting),
+            (40_000_000_000, 0, 40_000_000_000 + 320_000 * 8192 + waiting),
+        ];
+        for (size, per_token, expected) in cases {
+            assert_eq!(need_bytes(&model(size), per_token, &GUESS), expected + BESIDES_BYTES, "{size} {per_token}");
+        }
         assert_eq!(need_bytes(&model(u64::MAX), 9, &GUESS), u64::MAX);
     }
 

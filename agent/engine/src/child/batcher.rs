@@ -11,9 +11,12 @@
 //! Invariant: a slot holds tokens in the KV cache only while a placed sequence has it. Invariant: the cells reserved by
 //! placed sequences never exceed the cache, so no step runs out of cells.
 
+mod copying;
+mod life;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use idlewild_protocol::{JobFailure, JobInput};
 
@@ -30,13 +33,10 @@ use super::sequence::Sequence;
 use crate::handle::SequenceCommand;
 use crate::job::{Beginning, Role, SequenceId};
 use crate::messages::{ChildStats, EngineEvent};
-use crate::{EngineJob, ExportError, SequenceEvent};
+use crate::{EngineJob, ExportError, SequenceEvent, WAITING_CHUNKS_BYTES_MAX};
 
 /// Workers and successors that may wait, and standbys as many. More would wait longer than another peer takes.
 pub(crate) const WAITING_MAX: usize = 16;
-
-/// How often a waiting sequence shows that it is alive; its origin gives up after 3.5 s of silence.
-const PROOF_OF_LIFE: Duration = Duration::from_secs(1);
 
 /// The sequences of one loaded model.
 pub(crate) struct Batcher {
@@ -49,6 +49,8 @@ pub(crate) struct Batcher {
     exports: Exports,
     /// Whether the last chunk that was copied came in.
     was_import: bool,
+    /// Bytes of chunks that may wait in all sequences together.
+    waiting_bytes_max: usize,
     rates: Rates,
     halt: Arc<Halt>,
     scratch: Scratch,
@@ -68,6 +70,7 @@ impl Batcher {
             placed: Vec::new(),
             exports: Exports::default(),
             was_import: false,
+            waiting_bytes_max: WAITING_CHUNKS_BYTES_MAX as usize,
             rates: loaded.rates,
             halt,
             scratch: Scratch::default(),
@@ -124,11 +127,15 @@ impl Batcher {
         }
         let Some(sequence) = sequence else { return };
         let drew = sequence.role == Role::Worker;
+        let chunk_from = if let SequenceCommand::Import { from, .. } = &command { Some(*from) } else { None };
         let event = sequence.obey(command, &mut *self.model, self.kv_bytes_per_token);
         if !drew && sequence.role == Role::Worker && sequence.slot.is_none() {
             // It waits on as workers do, who are accepted before they have a slot.
             let prompt = sequence.prompt().to_vec();
             self.emit(id, SequenceEvent::Accepted { prompt });
+        }
+        if let Some(from) = chunk_from {
+            self.bound_chunks(id, from);
         }
         let Some(event) = event else { return };
         let is_over = event.is_last();
@@ -148,23 +155,6 @@ impl Batcher {
     pub(crate) fn has_work(&self) -> bool {
         let computes = !self.halt.is_on() && self.placed.iter().any(|sequence| sequence.wants() > 0);
         computes || !self.exports.is_empty() || self.placed.iter().any(Sequence::has_import) || self.turn().is_some()
-    }
-
-    /// When those that wait show that they are alive, though there is no work.
-    pub(crate) fn proof_due(&self) -> Option<Instant> {
-        (!self.waiting.is_empty()).then(|| self.proof_due.unwrap_or_else(Instant::now))
-    }
-
-    /// Admits what fits; copies at most one chunk, in and out by turns. Also while halted: it costs no computing.
-    pub(crate) fn copy(&mut self) {
-        self.admit();
-        self.prove_life();
-        let is_done = self.was_import && self.export_one();
-        self.was_import = !is_done && self.import_one();
-        if !is_done && !self.was_import {
-            self.export_one();
-        }
-        self.tell_held();
     }
 
     /// Evaluates one batch. Interrupted by a halt, all is as it was before.
@@ -257,52 +247,6 @@ impl Batcher {
         let id = youngest.id;
         self.emit(id, SequenceEvent::Failed(JobFailure::Busy));
         self.release(|sequence| sequence.id == id);
-    }
-
-    fn prove_life(&mut self) {
-        let now = Instant::now();
-        if self.proof_due.is_some_and(|due| now < due) {
-            return;
-        }
-        self.proof_due = Some(now + PROOF_OF_LIFE);
-        let alive = |sequence: &Sequence| EngineEvent::Sequence {
-            id: sequence.id,
-            event: match sequence.role {
-                Role::Worker => SequenceEvent::Prefilled { done: 0, total: sequence.known() },
-                Role::Successor | Role::Standby => SequenceEvent::Held { tokens: 0, pulled_tokens: 0 },
-            },
-        };
-        self.events.extend(self.waiting.iter().map(alive));
-    }
-
-    /// Whether there was one.
-    fn export_one(&mut self) -> bool {
-        let answer = self.exports.answer_next(&self.placed, &mut *self.model);
-        let is_answered = answer.is_some();
-        self.events.extend(answer);
-        is_answered
-    }
-
-    /// Standbys last: nobody waits for them. Whether there was one.
-    fn import_one(&mut self) -> bool {
-        let next = |is_option| move |s: &Sequence| s.role.is_option() == is_option && s.has_import();
-        let at = self.placed.iter().position(next(false));
-        let Some(at) = at.or_else(|| self.placed.iter().position(next(true))) else { return false };
-        let id = self.placed[at].id;
-        if let Some(refused) = self.placed[at].import(&mut *self.model) {
-            self.emit(id, refused);
-        }
-        true
-    }
-
-    fn tell_held(&mut self) {
-        let now = Instant::now();
-        let model = &*self.model;
-        let told = self.placed.iter_mut().filter_map(|sequence| {
-            let event = sequence.poll_held(now, model)?;
-            Some(EngineEvent::Sequence { id: sequence.id, event })
-        });
-        self.events.extend(told);
     }
 
     /// Chooses what to evaluate; gives how many ids of each placed sequence.

@@ -41,12 +41,16 @@ impl Chunks {
             return Added::Overlaps;
         }
         let positions: u32 = self.by_first.values().map(|waiting| waiting.to - waiting.from).sum();
-        let bytes: usize = self.by_first.values().map(|waiting| waiting.bytes.len()).sum();
-        if positions + (to - from) > room.positions || bytes + chunk.bytes.len() > room.bytes {
+        if positions + (to - from) > room.positions || self.bytes() + chunk.bytes.len() > room.bytes {
             return Added::Full;
         }
         self.by_first.insert(from, chunk);
         Added::Waits
+    }
+
+    /// What they take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.by_first.values().map(|waiting| waiting.bytes.len()).sum()
     }
 
     /// Where the first one begins: what is before it has to come from elsewhere.

@@ -44,6 +44,8 @@ pub(crate) struct Sequence {
     pub(super) stop_after: Option<u32>,
     /// What the last `Held` said, and when.
     pub(super) said: (usize, Option<Instant>),
+    /// What it held at the last look at it, while it was to be read.
+    stood_at: Option<usize>,
 }
 
 impl Sequence {
@@ -69,6 +71,7 @@ impl Sequence {
             paused: false,
             stop_after: None,
             said: (0, None),
+            stood_at: None,
         }
     }
 
@@ -78,11 +81,6 @@ impl Sequence {
 
     pub(crate) fn generated(&self) -> &[TokenId] {
         &self.ids[self.prompt_len..]
-    }
-
-    /// Ids, the prompt's included.
-    pub(crate) fn known(&self) -> u32 {
-        self.ids.len() as u32
     }
 
     /// Positions that the KV cache holds.
@@ -136,9 +134,21 @@ impl Sequence {
     pub(crate) fn advance(&mut self, count: usize) -> Option<SequenceEvent> {
         let was_reading = self.role == Role::Worker && self.held < self.context_len;
         self.held += count;
-        // More where what was drawn is read again as well, after its positions were taken back.
+        was_reading.then(|| self.read_so_far())
+    }
+
+    /// How far a worker's context has been read.
+    pub(crate) fn read_so_far(&self) -> SequenceEvent {
+        // More is held where what was drawn is read again as well, after its positions were taken back.
         let done = self.held.min(self.context_len) as u32;
-        was_reading.then_some(SequenceEvent::Prefilled { done, total: self.context_len as u32 })
+        SequenceEvent::Prefilled { done, total: self.context_len as u32 }
+    }
+
+    /// Whether it waits to be read and holds what it held at the last call.
+    pub(crate) fn stands_still(&mut self) -> bool {
+        let is_to_be_read = self.wants() > 0 && !self.is_decoding();
+        let before = core::mem::replace(&mut self.stood_at, is_to_be_read.then_some(self.held));
+        is_to_be_read && before == Some(self.held)
     }
 
     /// Whether a token is to be drawn now, after the last evaluation.

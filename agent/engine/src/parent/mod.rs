@@ -26,7 +26,7 @@ enum Request {
     Load { file: ModelFile, urgency: Urgency, reply: oneshot::Sender<Result<LoadedModel, EngineError>> },
     Unload { reply: oneshot::Sender<()> },
     Submit { job: Box<EngineJob>, beginning: Beginning, reply: oneshot::Sender<Result<EngineStream, EngineError>> },
-    Stop { reply: oneshot::Sender<()> },
+    Stop { reply: oneshot::Sender<bool> },
 }
 
 /// Whether somebody waits for a model.
@@ -117,7 +117,10 @@ impl Engine {
     }
 
     /// Stops the computing of all sequences at once (the owner is back), in the middle of a step where the model can, or
-    /// lets them go on where they were. Meanwhile exports and imports still work. Holds for children to come as well.
+    /// lets them go on where they were. Meanwhile exports and imports still work.
+    ///
+    /// A load ends at once as well, with its child and `EngineError::Stopped`: to check and to read a file and to warm up is
+    /// work, and nothing of it is worth keeping. A later one waits until the engine may compute, or is stopped.
     pub fn halt(&self, on: bool) {
         self.halt.send_replace(on);
     }
@@ -144,12 +147,10 @@ impl Engine {
     }
 
     /// Kills the child and waits until it is gone: its memory is free then. Sequences fail with `JobFailure::Leaving`.
-    /// The next `load` or `submit` starts a new child.
-    pub async fn stop(&self) {
+    /// The next `load` or `submit` starts a new child. Whether there was one; without, it costs nothing.
+    pub async fn stop(&self) -> bool {
         let (reply, answer) = oneshot::channel();
-        if self.ask(Request::Stop { reply }).await.is_ok() {
-            let _ = answer.await;
-        }
+        self.ask(Request::Stop { reply }).await.is_ok() && answer.await.unwrap_or(false)
     }
 
     async fn ask(&self, request: Request) -> Result<(), EngineError> {

@@ -93,6 +93,7 @@ enum Wake {
     Told(Told),
     Link(LinkEvent),
     Restart,
+    Halt,
     ProveLife,
 }
 
@@ -127,6 +128,7 @@ impl Supervisor {
     pub(super) async fn run(mut self, mut requests: mpsc::Receiver<Request>) {
         let mut ticks = interval(PROOF_OF_LIFE);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut halted = self.outlets.halted.clone();
         loop {
             let restart_at = self.restart_at;
             let takes_commands = self.takes_commands();
@@ -137,6 +139,7 @@ impl Supervisor {
                 request = requests.recv() => request.map_or(Wake::NoHandles, Wake::Request),
                 () = sleep_until(restart_at.unwrap_or_else(Instant::now)), if restart_at.is_some() => Wake::Restart,
                 _ = ticks.tick(), if !self.queued.is_empty() => Wake::ProveLife,
+                Ok(()) = halted.changed() => Wake::Halt,
             };
             match wake {
                 Wake::Request(request) => self.serve(request).await,
@@ -146,6 +149,7 @@ impl Supervisor {
                 Wake::Link(LinkEvent::Event(event)) => self.hear(event).await,
                 Wake::Link(LinkEvent::Exited(how)) => self.lose(&how),
                 Wake::Restart => self.restart().await,
+                Wake::Halt => self.halt().await,
                 Wake::ProveLife => self.streams.prove_life(self.queued.keys()),
             }
             self.publish();
@@ -164,9 +168,9 @@ impl Supervisor {
                 let _ = reply.send(());
             }
             Request::Stop { reply } => {
-                self.stop().await;
+                let was_there = self.stop().await;
                 self.publish();
-                let _ = reply.send(());
+                let _ = reply.send(was_there);
             }
         }
     }
@@ -177,6 +181,9 @@ impl Supervisor {
             return Err(EngineError::OtherModel);
         }
         self.check_pause()?;
+        if self.loaded.is_none() && self.is_halted() {
+            return Err(EngineError::Stopped);
+        }
         let has_room = self.link.as_ref().is_none_or(Link::has_room);
         if self.waiting_load().is_some() || !has_room {
             return Err(EngineError::Busy);
@@ -273,16 +280,20 @@ impl Supervisor {
         }
     }
 
-    async fn stop(&mut self) {
+    /// Whether there was a child.
+    async fn stop(&mut self) -> bool {
         self.streams.end_all(&JobFailure::Leaving);
         self.fail_load_quietly();
         self.restart_at = None;
-        if let Some(link) = self.link.take() {
+        let link = self.link.take();
+        let was_there = link.is_some();
+        if let Some(link) = link {
             let pid = link.pid;
             link.kill().await;
             tracing::info!(pid, "the engine was stopped");
         }
         self.reset_child();
+        was_there
     }
 
     fn reset_child(&mut self) {

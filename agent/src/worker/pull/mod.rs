@@ -7,8 +7,10 @@
 //!
 //! Whatever goes wrong, the sequence goes on from the ids: a pull is never what a request depends on.
 
+mod expecting;
 mod pace;
 mod plan;
+mod pulling;
 mod sizes;
 mod source;
 
@@ -19,13 +21,14 @@ use idlewild_protocol::{ChunkHeader, ContextRefusal, PullPart};
 use idlewild_swarm::{ContextClient, ContextLost, ContextRange, OpenError, PULLS_MAX, Pulled};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};
-use tokio_util::task::AbortOnDropHandle;
 use tracing::{debug, info};
 
+use expecting::Expecting;
 use pace::Pace;
 use plan::{PullPlan, Range};
 use sizes::Sizes;
 
+pub(super) use pulling::{Progress, Pulling};
 pub(super) use source::Source;
 
 /// Times that a stream may break before the rest is made from the ids.
@@ -53,82 +56,6 @@ const SIGN: Duration = Duration::from_secs(1);
 /// end (policy.md, phi).
 pub(super) const SPLIT_BELOW_PHI: f64 = 3.0;
 
-/// A pull under way. Dropping it ends it; what the sequence then expects is up to the one who dropped it.
-#[derive(Debug)]
-pub(super) struct Pulling {
-    known: watch::Sender<Known>,
-    held: watch::Sender<u32>,
-    /// Counts signs of life.
-    signs: watch::Receiver<u64>,
-    task: AbortOnDropHandle<bool>,
-}
-
-/// What a pull says of itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Progress {
-    /// Enough comes to be waited for; about once a second.
-    GoesOn,
-    /// Nothing more will be pulled.
-    Over {
-        /// The whole has come, and is on its way into the sequence.
-        is_all: bool,
-    },
-}
-
-impl Pulling {
-    /// Begins to pull into `handle`, whose sequence has a slot and was sent `known` ids. With `is_once` it ends when what
-    /// there was at the start has come; else it goes on as the holder decodes.
-    pub(super) fn start(source: Source, handle: SequenceHandle, known: u32, is_once: bool) -> Self {
-        let (known, known_seen) =
-            watch::channel(Known { positions: positions(known), is_final: is_once, is_urgent: false });
-        let (held, held_seen) = watch::channel(0);
-        let (signs, signs_seen) = watch::channel(0);
-        let now = Instant::now();
-        let made_bytes_per_s = source.prefill_tps * f64::from(source.kv_bytes_per_token);
-        let pull = Pull {
-            pace: Pace::new(now, is_once, made_bytes_per_s),
-            sizes: Sizes::new(now, source.kv_bytes_per_token, source.kv_tps),
-            source,
-            handle,
-            known: known_seen,
-            held: held_seen,
-            signs,
-            signed: now,
-            received_before: 0,
-        };
-        Self { known, held, signs: signs_seen, task: AbortOnDropHandle::new(tokio::spawn(pull.run())) }
-    }
-
-    /// So many ids were sent by now.
-    pub(super) fn known(&self, ids: u32) {
-        self.known.send_modify(|known| known.positions = positions(ids));
-    }
-
-    /// The hand-over is near, and every token counts; or it is not any more.
-    pub(super) fn hurry(&self, is_urgent: bool) {
-        self.known.send_modify(|known| known.is_urgent = is_urgent);
-    }
-
-    /// No more ids will come: it ends when what there is has come.
-    pub(super) fn finish(&self) {
-        self.known.send_modify(|known| known.is_final = true);
-    }
-
-    /// The sequence holds so many positions.
-    pub(super) fn held(&self, tokens: u32) {
-        self.held.send_replace(tokens);
-    }
-
-    /// Waits for a sign of life, or until nothing more will be pulled. May be dropped and called again, until it was over.
-    pub(super) async fn progress(&mut self) -> Progress {
-        tokio::select! {
-            Ok(()) = self.signs.changed() => Progress::GoesOn,
-            // A task that panicked pulls nothing more either.
-            ended = &mut self.task => Progress::Over { is_all: ended.unwrap_or(false) },
-        }
-    }
-}
-
 /// What there is to pull.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Known {
@@ -147,6 +74,7 @@ fn positions(ids: u32) -> u32 {
 struct Pull {
     source: Source,
     handle: SequenceHandle,
+    expecting: Expecting,
     known: watch::Receiver<Known>,
     held: watch::Receiver<u32>,
     pace: Pace,
@@ -182,7 +110,7 @@ impl Pull {
     async fn run(mut self) -> bool {
         let mut left = Left::Broken;
         let known = self.known.borrow().positions;
-        let mut plan = PullPlan::new(self.source.part, self.sizes.tokens(), known);
+        let mut plan = PullPlan::new(self.source.part, self.sizes.tokens(), known).within(self.source.waiting_max());
         for _ in 0..STREAMS_MAX {
             left = self.pull_on_a_stream(&mut plan).await;
             debug!(?left, part = ?plan.part(), "pull");
@@ -192,14 +120,13 @@ impl Pull {
             plan.ask_again();
             tokio::time::sleep(AGAIN).await;
         }
-        // A sequence that is gone expects nothing.
-        self.handle.expect(None).ok();
+        self.expecting.expect(None);
         left == Left::Done && plan.part() == PullPart::Whole
     }
 
     /// Pulls on one stream until it is of no use any more.
     async fn pull_on_a_stream(&mut self, plan: &mut PullPlan) -> Left {
-        self.expect(plan);
+        self.expecting.expect(plan.expect());
         // What has brought nothing yet wins no time by being opened again.
         if self.received_before > 0 {
             self.pace.begin_anew(Instant::now(), self.received_before);
@@ -243,7 +170,7 @@ impl Pull {
             if !self.ask(plan, client, (known, held)) {
                 return self.lost(end_of(client).await);
             }
-            self.expect(plan);
+            self.expecting.expect(plan.expect());
             let deadline = self.pace.until();
             let answer = tokio::select! {
                 answer = client.next(), if deadline.is_some() => answer,
@@ -336,11 +263,6 @@ impl Pull {
         }
         info!(holder, %lost, "the stream of a KV cache broke");
         Left::Broken
-    }
-
-    fn expect(&self, plan: &PullPlan) {
-        // A sequence that is gone expects nothing.
-        self.handle.expect(plan.expect()).ok();
     }
 
     async fn take(&mut self, answer: Pulled, plan: &mut PullPlan) -> (Range, Taken) {

@@ -50,6 +50,8 @@ pub(super) struct PullPlan {
     has_any: bool,
     /// The holder has read the front only: there is nothing at the other end to begin from.
     is_front_only: bool,
+    /// Rest: positions that may wait for the front. What is before them is left to it.
+    waiting_max: u32,
 }
 
 impl PullPlan {
@@ -66,7 +68,13 @@ impl PullPlan {
             low: end,
             has_any: false,
             is_front_only: false,
+            waiting_max: u32::MAX,
         }
+    }
+
+    /// The same, where so many positions may wait for those before them.
+    pub(super) fn within(self, waiting_max: u32) -> Self {
+        Self { waiting_max, ..self }
     }
 
     /// Rest: the holder does not hold the end of the context and never will, since it computes no more. What it has is the
@@ -79,7 +87,7 @@ impl PullPlan {
                 end: begins,
                 is_front_only: true,
                 feed_tokens: self.feed_tokens,
-                ..Self::new(PullPart::Whole, self.chunk_tokens, 0)
+                ..Self::new(PullPart::Whole, self.chunk_tokens, 0).within(self.waiting_max)
             };
         }
         can_turn
@@ -116,14 +124,16 @@ impl PullPlan {
         Some(Range { from, to: self.end })
     }
 
-    /// What lies between the two is asked for until nothing but a piece is left: that is being prefilled.
+    /// What lies between the two is asked for until nothing but a piece is left: that is being prefilled. Or until as much
+    /// waits as may.
     fn next_of_rest(&mut self, held: u32) -> Option<Range> {
         let gap = self.low.saturating_sub(held);
-        if gap < SHORT {
+        let room = self.waiting_max.saturating_sub(self.end - self.low);
+        if gap < SHORT || room < LEAST_TOKENS {
             return None;
         }
         let to = self.low;
-        self.low -= self.chunk_tokens.min(gap - PIECE_TOKENS);
+        self.low -= self.chunk_tokens.min(gap - PIECE_TOKENS).min(room);
         Some(Range { from: self.low, to })
     }
 
@@ -173,7 +183,7 @@ impl PullPlan {
     /// The link is slower than was thought: let the destination prefill from the other end. What comes still is used.
     pub(super) fn split(&mut self, known: u32) {
         if self.part == PullPart::Whole && !self.is_front_only {
-            *self = Self::new(PullPart::Rest, self.chunk_tokens, known);
+            *self = Self::new(PullPart::Rest, self.chunk_tokens, known).within(self.waiting_max);
         }
     }
 
@@ -198,7 +208,7 @@ impl PullPlan {
     pub(super) fn next_round(&mut self, known: u32, held: u32) -> bool {
         let is_worth_it = known.saturating_sub(held) >= SHORT;
         if is_worth_it {
-            *self = Self::new(PullPart::Rest, self.chunk_tokens, known);
+            *self = Self::new(PullPart::Rest, self.chunk_tokens, known).within(self.waiting_max);
         }
         is_worth_it
     }
@@ -255,6 +265,24 @@ mod tests {
     }
 
     #[test]
+    fn no_more_of_the_rest_is_asked_for_than_may_wait() {
+        let mut plan = PullPlan::new(PullPart::Rest, 64, 1000).within(100);
+        let asked: Vec<_> = std::iter::from_fn(|| plan.next(1000, 0)).collect();
+        assert_eq!(asked, [range(936, 1000), range(900, 936)]);
+        for range in asked {
+            plan.came(range);
+        }
+        assert_eq!((plan.next(1000, 800), plan.expect()), (None, None), "the ids make what is before them");
+        assert!(!plan.is_round_over(899) && plan.is_round_over(1000));
+        assert!(plan.next_round(2000, 1000));
+        assert_eq!(plan.next(2000, 1000), Some(range(1936, 2000)));
+        assert_eq!(plan.next(2000, 1000), Some(range(1900, 1936)), "of each round");
+        assert_eq!(PullPlan::new(PullPart::Rest, 64, 1000).within(LEAST_TOKENS - 1).next(1000, 0), None);
+        let mut whole = PullPlan::new(PullPart::Whole, 64, 1000).within(10);
+        assert_eq!(whole.next(1000, 0), Some(range(0, 64)), "it waits for nothing before it");
+    }
+
+    #[test]
     fn what_did_not_come_is_asked_for_again_first() {
         let mut plan = PullPlan::new(PullPart::Whole, 64, 1000);
         let asked: Vec<_> = std::iter::from_fn(|| plan.next(1000, 0)).collect();
@@ -285,10 +313,11 @@ mod tests {
         /// Whatever comes, is put off or breaks: what is pulled and what is prefilled leave no gap, and all ends.
         #[test]
         fn no_position_is_left_out(
-            whole: bool, chunk in 1_u32..300, known in 0_u32..5000, steps in prop::collection::vec(0_u8..5, 0..200),
+            whole: bool, chunk in 1_u32..300, known in 0_u32..5000, waiting_max in 0_u32..5000,
+            steps in prop::collection::vec(0_u8..5, 0..200),
         ) {
             let part = if whole { PullPart::Whole } else { PullPart::Rest };
-            let mut plan = PullPlan::new(part, chunk, known);
+            let mut plan = PullPlan::new(part, chunk, known).within(waiting_max);
             let mut has = vec![false; known as usize];
             let mut held = 0;
             let script = steps.into_iter().chain(std::iter::repeat_n(0, 20_000));

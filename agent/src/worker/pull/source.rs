@@ -1,5 +1,6 @@
 //! What a pull needs to know of both its ends.
 
+use idlewild_engine::WAITING_CHUNKS_BYTES_MAX;
 use idlewild_protocol::{ContextOpen, PeerId, PullPart};
 use idlewild_swarm::Swarm;
 
@@ -19,4 +20,12 @@ pub(in crate::worker) struct Source {
     pub(in crate::worker) kv_tps: Option<f64>,
     /// Counts what comes.
     pub(in crate::worker) moved: Moved,
+}
+
+impl Source {
+    /// Positions that may wait in our engine until those before them are held.
+    pub(super) fn waiting_max(&self) -> u32 {
+        let positions = WAITING_CHUNKS_BYTES_MAX / u64::from(self.kv_bytes_per_token.max(1));
+        u32::try_from(positions).unwrap_or(u32::MAX)
+    }
 }

@@ -14,8 +14,10 @@ mod chunks;
 mod halts;
 mod hand_over;
 mod meddler;
+mod room;
 mod standbys;
 mod successors;
+mod turns;
 
 use meddler::Orders;
 

@@ -12,6 +12,10 @@ use crate::{EngineError, EngineNotice, LoadedModel, ModelFile};
 
 impl Supervisor {
     pub(super) async fn load(&mut self, file: ModelFile, urgency: Urgency, reply: LoadReply) {
+        if reply.is_closed() {
+            // Whoever asked has given up.
+            return;
+        }
         if self.wanted.as_ref().is_some_and(|wanted| wanted.id == file.id) {
             if let Some(loading) = &mut self.loading {
                 loading.replies.push(reply);
@@ -24,7 +28,7 @@ impl Supervisor {
         }
         if let Err(error) = self.check_pause() {
             let _ = reply.send(Err(error));
-        } else if self.loading.is_none() && self.streams.is_empty() {
+        } else if self.may_load() {
             self.begin_load(file, Loading { replies: vec![reply], is_restart: false }).await;
         } else if urgency == Urgency::Request && self.waiting_load().is_none() {
             self.next_load = Some((file, reply));
@@ -106,10 +110,28 @@ impl Supervisor {
         }
     }
 
+    /// Whether a load could begin: nothing else is loaded for, or used by, anyone, and no owner is there.
+    fn may_load(&self) -> bool {
+        self.loading.is_none() && self.streams.is_empty() && !self.is_halted()
+    }
+
+    pub(super) fn is_halted(&self) -> bool {
+        *self.outlets.halted.borrow()
+    }
+
+    /// A halt began or is over. What is being loaded is of no use to anyone now, and takes an owner's processor and disk.
+    pub(super) async fn halt(&mut self) {
+        if !self.is_halted() {
+            self.begin_next_load().await;
+        } else if self.loading.is_some() {
+            tracing::info!("a load is broken off");
+            self.stop().await;
+        }
+    }
+
     /// Another model's turn has come when no sequence is left.
     pub(super) async fn begin_next_load(&mut self) {
-        if self.loading.is_none()
-            && self.streams.is_empty()
+        if self.may_load()
             && self.waiting_load().is_some()
             && let Some((file, reply)) = self.next_load.take()
         {
@@ -136,7 +158,8 @@ impl Supervisor {
 
     pub(super) async fn restart(&mut self) {
         self.restart_at = None;
-        if let Some(file) = self.wanted.clone() {
+        // A halted engine gets its model back when that is asked for again.
+        if let Some(file) = self.wanted.clone().filter(|_| !self.is_halted()) {
             self.begin_load(file, Loading { replies: Vec::new(), is_restart: true }).await;
         }
     }
