@@ -46,6 +46,7 @@ fn digest(peer: PeerId, mean_s: f64) -> Digest {
         models: vec![model],
         up_bytes_per_s: 100_000_000,
         down_bytes_per_s: 100_000_000,
+        move_times: MoveTimes::default(),
         pairs: Vec::new(),
         coordinator: None,
     }
