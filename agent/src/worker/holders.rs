@@ -32,6 +32,11 @@ impl Holders {
         said.extend(models.iter().find(|model| model.loaded).map(|loaded| (peer, *loaded)));
     }
 
+    /// Forgets those that are not known any more.
+    pub(super) fn keep(&self, is_known: impl Fn(PeerId) -> bool) {
+        self.said().retain(|peer, _| is_known(*peer));
+    }
+
     /// How long a step of a peer with that model takes at most, beside a context of so many tokens; nothing where it has
     /// not said.
     pub(super) fn step(&self, peer: PeerId, model: ModelId, context_tokens: u32) -> Duration {
@@ -93,6 +98,9 @@ mod tests {
         assert!(holders.step(PEER, MODEL, 0) > Duration::ZERO);
         assert_eq!(holders.step(PEER, ModelId([3; 32]), 0), Duration::ZERO);
         holders.heard(PEER, &[]);
+        assert_eq!(holders.step(PEER, MODEL, 0), Duration::ZERO);
+        holders.heard(PEER, &[load(20.0, 1000.0)]);
+        holders.keep(|peer| peer != PEER);
         assert_eq!(holders.step(PEER, MODEL, 0), Duration::ZERO);
     }
 }

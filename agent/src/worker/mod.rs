@@ -143,6 +143,11 @@ impl Worker {
         self.holders.heard(peer, models);
     }
 
+    /// Forgets what peers have said that are not known any more.
+    pub fn forget_strangers(&self, is_known: impl Fn(PeerId) -> bool) {
+        self.holders.keep(is_known);
+    }
+
     /// Answers a peer that pulls a context, on a task of its own.
     pub fn give(&self, context: ContextServer, open: ContextOpen) {
         tokio::spawn(self.contexts.clone().serve(context, open));
