@@ -191,12 +191,12 @@ fn change(said: &Content, content: &Content) -> Change {
         || rate(said.down_bytes_per_s, content.down_bytes_per_s)
         || said.pairs.len() != content.pairs.len()
         || said.pairs.iter().zip(&content.pairs).any(|(a, b)| a.peer != b.peer || rate(a.bytes_per_s, b.bytes_per_s));
-    let times = times_differ(&said.move_times, &content.move_times);
+    let times = times_differ(said.move_times, content.move_times);
     if codes || models || links || times { Change::Load } else { Change::None }
 }
 
 /// The first measurement is news; later ones where they say something else.
-fn times_differ(a: &MoveTimes, b: &MoveTimes) -> bool {
+fn times_differ(a: MoveTimes, b: MoveTimes) -> bool {
     let differ = |a: QuantisedTime, b: QuantisedTime| {
         a.0.abs_diff(b.0) > CODE_TOLERANCE || (a != b && QuantisedTime::default() == a.min(b))
     };

@@ -2,8 +2,8 @@
 
 use idlewild_coordinator::ownership::{self, Limits, RequestMachine, RequestSpec};
 use idlewild_protocol::{
-    BootId, Digest, Epoch, JobEvent, JobInput, ModelId, ModelLoad, PeerState, PlaceOutcome, PlanRefusal, PlanStep,
-    QuantisedSurvival, RequestStage, Sampling, TokenId,
+    BootId, Digest, Epoch, JobEvent, JobInput, ModelId, ModelLoad, MoveTimes, PeerState, PlaceOutcome, PlanRefusal,
+    PlanStep, QuantisedSurvival, RequestStage, Sampling, TokenId,
 };
 use tokio::sync::mpsc;
 

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use idlewild_engine::DoublesAt;
 use idlewild_protocol::{
     DepartureCause, ModelId, PeerId, Refusal, RequestId, SwarmId, Term, Ticket, TicketId, TicketSecret,
 };
 use tempfile::TempDir;
 
+use super::schema::create_version;
 use super::*;
 use crate::api::wire::ExplainReply;
 #[cfg(target_os = "linux")]
