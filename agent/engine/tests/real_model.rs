@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use idlewild_engine::{
     Backend, DoublesAt, Engine, EngineConfig, EngineError, EngineJob, KvType, LoadFailure, ModelFile, SequenceEvent,
 };
-use idlewild_protocol::{FinishReason, JobFailure, Sampling};
+use idlewild_protocol::{FinishReason, JobFailure, ModelId, Sampling};
 use support::{MODEL, answer, chat, child_program, job, soon, until};
 
 /// The model's path; without one the test says so and passes.
