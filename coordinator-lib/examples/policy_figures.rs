@@ -180,6 +180,7 @@ fn best_way(curve: &Every, phi: f64, context_tokens: f64) -> Option<Way> {
         kv_tps: phi * RATES.prefill_tps,
         kv_bytes_per_token: RATES.kv_bytes_per_token,
         round_trip_s: 0.005,
+        round_s: 0.05,
     };
     let remainder = Remainder { residual: Residual::exactly(600), decode_tps: route.decode_tps, begins_s: 0.0 };
     let rebuild = Rebuild { prefill_tps: route.prefill_tps, decode_tps: route.decode_tps, wait_s: 0.0 };

@@ -15,9 +15,9 @@ use idlewild_coordinator::policy::{
 };
 use idlewild_coordinator::view::{Applied, DIGEST_LIFETIME, View};
 use idlewild_protocol::{
-    BootId, ControlMessage, Digest, ElectionMessage, Epoch, JobInput, Message, ModelId, ModelLoad, PeerId, PeerState,
-    PeerTerms, PlaceOutcome, PlaceReply, PlaceRequest, Plan, PlanStep, QuantisedSurvival, RequestId, RequestReport,
-    RequestStage, Sampling, Term,
+    BootId, ControlMessage, Digest, ElectionMessage, Epoch, JobInput, Message, ModelId, ModelLoad, MoveTimes, PeerId,
+    PeerState, PeerTerms, PlaceOutcome, PlaceReply, PlaceRequest, Plan, PlanStep, QuantisedSurvival, RequestId,
+    RequestReport, RequestStage, Sampling, Term,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -61,6 +61,7 @@ fn digest(n: u8, mean_s: f64, tps: f32) -> Digest {
         models: vec![model],
         up_bytes_per_s: 0,
         down_bytes_per_s: 0,
+        move_times: MoveTimes::default(),
         pairs: Vec::new(),
         coordinator: None,
     }

@@ -23,6 +23,10 @@ pub const MAX_CHUNK_BYTES: u32 = 8 * 1024 * 1024;
 /// Positions of a chunk.
 pub const MAX_CHUNK_TOKENS: u32 = 1024;
 
+/// Positions that a destination lets come together once it keeps up with a source that decodes: so many may be missing when
+/// the source stops.
+pub const FEED_TOKENS: u32 = 16;
+
 /// What must be equal on two peers for the KV cache of one to mean the same on the other: a hash over layers, heads, sizes,
 /// types, sliding window, rotation and the version of the state's format.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]

@@ -3,7 +3,9 @@
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
-use crate::{BootId, DecodeError, DepartureCause, EncodeError, Message, ModelId, PeerId, Term, verify_signature};
+use crate::{
+    BootId, DecodeError, DepartureCause, EncodeError, Message, ModelId, MoveTimes, PeerId, Term, verify_signature,
+};
 
 /// Seconds from now at which a digest states the survival of its peer's session: 16, log-spaced, 5 s to 24 h.
 pub const HORIZONS_S: [f64; 16] = [
@@ -174,6 +176,8 @@ pub struct Digest {
     pub up_bytes_per_s: u64,
     /// Bytes a second that it can receive; 0 where nothing was measured.
     pub down_bytes_per_s: u64,
+    /// What moves and losses of its own requests took.
+    pub move_times: MoveTimes,
     /// Its best-known links, those that matter most first (at most [`MAX_PAIRS_PER_DIGEST`]).
     pub pairs: Vec<PairRate>,
     /// Who it believes leads.

@@ -24,13 +24,14 @@ mod member;
 mod model;
 mod plan;
 mod report;
+mod times;
 mod version;
 
 pub use bulk::{BulkRequest, MAX_PROBE_BYTES, Measured};
 pub use codec::{DecodeError, EncodeError, FRAME_HEADER_BYTES, Message, frame, frame_len};
 pub use context::{
-    ChunkHeader, ContextOpen, ContextRefusal, ContextReply, ContextRequest, LayoutFingerprint, MAX_CHUNK_BYTES,
-    MAX_CHUNK_TOKENS,
+    ChunkHeader, ContextOpen, ContextRefusal, ContextReply, ContextRequest, FEED_TOKENS, LayoutFingerprint,
+    MAX_CHUNK_BYTES, MAX_CHUNK_TOKENS,
 };
 pub use control::{
     Ballot, ControlMessage, DepartureCause, DigestVersion, ElectionMessage, MAX_DIGESTS_PER_MESSAGE,
@@ -57,4 +58,5 @@ pub use plan::{
     PreparationTerms, Veto, Way,
 };
 pub use report::{RequestReport, RequestStage, Standby, StandbyState};
+pub use times::{MoveTimes, QuantisedTime};
 pub use version::{Protocol, Version, VersionRange, negotiate};

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use idlewild_engine::{Backend, Engine, EngineConfig, EngineJob, KvType, ModelFile, SequenceEvent};
+use idlewild_engine::{Backend, DoublesAt, Engine, EngineConfig, EngineJob, KvType, ModelFile, SequenceEvent};
 use idlewild_protocol::{JobInput, ModelId, Sampling};
 use tokio::runtime::Runtime;
 
@@ -50,7 +50,13 @@ impl Alone {
             kv_tokens: KV_TOKENS,
             kv_type: KvType::F16,
         };
-        let file = ModelFile { path: model.to_owned(), id: MODEL, verify: false, name: "bench".to_owned() };
+        let file = ModelFile {
+            path: model.to_owned(),
+            id: MODEL,
+            verify: false,
+            name: "bench".to_owned(),
+            doubles_at: DoublesAt::default(),
+        };
         let engine = runtime.block_on(async {
             let (engine, _notices) = Engine::start(config);
             engine.load(file).await.map(|_| engine)

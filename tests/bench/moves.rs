@@ -8,10 +8,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use idlewild_coordinator::cost::{Overheads, Preparation, Route, hybrid, ids_only, pre_copy};
+use idlewild_coordinator::cost::{Overheads, Preparation, Route, hybrid, ids_only, pre_copy, round_s};
 use idlewild_coordinator::view::Offer;
 use idlewild_protocol::ModelLoad;
-use idlewild_tests::agent::MeasuredMove;
+use idlewild_tests::agent::{MeasuredMove, MoveOverheads, Status};
 use idlewild_tests::lab::real_model;
 use idlewild_tests::{Agent, Cluster, Lab, REAL_MODEL, Stream, completion, in_lab, within};
 
@@ -167,8 +167,8 @@ fn predict(
     destination: &Agent,
     (way, context_tokens): (&str, f64),
 ) -> Result<Option<Preparation>> {
-    let at_destination = destination.status()?;
-    let link = at_destination.of(source.peer()?).context("the source is known")?;
+    let seen_there = destination.status()?;
+    let link = seen_there.of(source.peer()?).context("the source is known")?;
     let seen = origin.status()?;
     let model_on = |agent: &Agent| -> Result<ModelLoad> {
         let model = seen.of(agent.peer()?).and_then(|peer| peer.models.first()).context("a model there")?;
@@ -176,20 +176,34 @@ fn predict(
     };
     let (there, here) = (model_on(destination)?, model_on(source)?);
     let kv_bytes_per_token = f64::from(there.kv_bytes_per_token);
+    let offer = Offer::at_context(&there, context_tokens, 0.0);
     let route = Route {
         context_tokens,
         decode_tps: Offer::at_context(&here, context_tokens, 0.0).decode_tps,
-        prefill_tps: Offer::at_context(&there, context_tokens, 0.0).prefill_tps,
+        prefill_tps: offer.prefill_tps,
         kv_tps: link.down_bytes_per_s.unwrap_or(0) as f64 / kv_bytes_per_token,
         kv_bytes_per_token,
         round_trip_s: f64::from(link.rtt_us.unwrap_or(0)) / 1e6,
+        round_s: round_s(offer.decode_tps, offer.prefill_tps),
     };
-    let overheads = Overheads::ASSUMED;
+    let overheads = overheads(&seen);
     Ok(match way {
         "whole" => pre_copy(&route, &overheads),
         "rest" => hybrid(&route, &overheads),
         _ => ids_only(&route, &overheads),
     })
+}
+
+/// What the coordinator goes by: as the origin has measured it, once it has.
+fn overheads(seen: &Status) -> Overheads {
+    let MoveOverheads { hand_off, transfer, recompute, detection } = seen.overheads;
+    Overheads {
+        hand_off_s: hand_off.used_s,
+        transfer_s: transfer.used_s,
+        recompute_s: recompute.used_s,
+        detection_s: detection.used_s,
+        ..Overheads::ASSUMED
+    }
 }
 
 fn report(

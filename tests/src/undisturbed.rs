@@ -1,7 +1,9 @@
 //! What the fake engine answers when nothing disturbs it: computed here at once, by the same code as a worker's.
 
 use anyhow::{Context, Result, bail};
-use idlewild_engine::{Backend, Engine, EngineConfig, EngineJob, FakeRates, KvType, ModelFile, SequenceEvent};
+use idlewild_engine::{
+    Backend, DoublesAt, Engine, EngineConfig, EngineJob, FakeRates, KvType, ModelFile, SequenceEvent,
+};
 use idlewild_protocol::{JobInput, ModelId, Sampling};
 
 /// Any will do: the answer depends on the ids alone.
@@ -24,7 +26,15 @@ async fn answer(prompt: &str, max_tokens: u32) -> Result<String> {
         kv_tokens: 8192,
         kv_type: KvType::default(),
     });
-    engine.load(ModelFile { path: "fake".into(), id: MODEL, verify: false, name: "fake".to_owned() }).await?;
+    engine
+        .load(ModelFile {
+            path: "fake".into(),
+            id: MODEL,
+            verify: false,
+            name: "fake".to_owned(),
+            doubles_at: DoublesAt::default(),
+        })
+        .await?;
     let input = JobInput::Text { prompt: prompt.to_owned() };
     let sampling = Sampling::default();
     let mut stream = engine.submit(EngineJob { model: MODEL, input, sampling, max_tokens, stop: Vec::new() }).await?;

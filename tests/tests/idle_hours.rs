@@ -11,8 +11,8 @@ use idlewild_coordinator::coordinator::Coordinator;
 use idlewild_coordinator::election::{Election, Input, Output};
 use idlewild_coordinator::view::View;
 use idlewild_protocol::{
-    BootId, Digest, ElectionMessage, ModelId, ModelLoad, PeerId, PeerState, PlaceOutcome, PlaceReply, PlaceRequest,
-    QuantisedSurvival, RequestId,
+    BootId, Digest, ElectionMessage, ModelId, ModelLoad, MoveTimes, PeerId, PeerState, PlaceOutcome, PlaceReply,
+    PlaceRequest, QuantisedSurvival, RequestId,
 };
 
 const MODEL: ModelId = ModelId([9; 32]);
@@ -155,6 +155,7 @@ fn digest(peer: PeerId, sequence: u64, now: Duration, decode_tps: f32) -> Digest
         models: vec![load],
         up_bytes_per_s: 0,
         down_bytes_per_s: 0,
+        move_times: MoveTimes::default(),
         pairs: Vec::new(),
         coordinator: None,
     }

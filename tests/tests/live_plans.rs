@@ -5,13 +5,22 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use idlewild_tests::agent::{Explanation, FOUND_WITHIN, MoveStep};
-use idlewild_tests::{Agent, Cluster, FAKE_MODEL, Fake, Stream, Verdict, completion, in_lab, undisturbed, within};
+use idlewild_tests::relay::Path;
+use idlewild_tests::{
+    Agent, Answer, Cluster, FAKE_MODEL, Fake, Lab, Stream, Verdict, completion, in_lab, undisturbed, within,
+};
 
 /// Slow, so that the rest of an answer takes long against what a preparation does.
 const FAKE: Fake = Fake { prefill_tps: 2000.0, decode_tps: 15.0, load_ms: 20 };
 
 /// 27 seconds.
 const TOKENS: u32 = 400;
+
+/// 40 seconds: two rounds of the coordinator's and a while.
+const LONG_TOKENS: u32 = 600;
+
+/// Ten seconds of the slower ones.
+const SHORT_TOKENS: u32 = 150;
 
 const WORDS: usize = 300;
 
@@ -26,13 +35,17 @@ const STEP_MS: i64 = 300;
 /// A plan is made within a round or two of the coordinator's.
 const PLANNED_WITHIN: Duration = Duration::from_secs(15);
 
-/// Has an agent remember sessions that were all very short. It is stopped.
-fn remember_short_sessions(agent: &Agent) -> Result<()> {
+/// A machine that nobody came back to for hours, at any time of a night.
+const NIGHT_MS: i64 = 8 * 3_600_000;
+const NIGHT_STEP_MS: i64 = 60_000;
+
+/// Has an agent remember sessions of these lengths, in milliseconds. It is stopped.
+fn remember_sessions(agent: &Agent, shortest_ms: i64, step_ms: i64) -> Result<()> {
     let path = agent.launch().home_path().join("data/idlewild.db");
     let mut database = rusqlite::Connection::open(path).context("open the database")?;
     let change = database.transaction()?;
     for number in 0..SESSIONS {
-        let length_ms = SHORTEST_MS + number * STEP_MS;
+        let length_ms = shortest_ms + number * step_ms;
         change.execute(
             "INSERT INTO sessions (boot, started_s, length_ms, ended_s, cause) VALUES (0, 0, ?1, ?2, 'owner_returned')",
             (length_ms, length_ms / 1000),
@@ -76,7 +89,7 @@ fn a_worker_that_never_stays_for_long_is_given_a_standby_which_goes_on_when_it_g
         })?;
         let mut restless = cluster.0.remove(1);
         restless.stop()?;
-        remember_short_sessions(&restless)?;
+        remember_sessions(&restless, SHORTEST_MS, STEP_MS)?;
         cluster.0.insert(1, restless.again()?);
         let [origin, restless, steady] = &cluster.0[..] else { anyhow::bail!("three agents") };
         restless.owner("away")?;
@@ -111,6 +124,185 @@ fn a_worker_that_never_stays_for_long_is_given_a_standby_which_goes_on_when_it_g
         ensure!(story.assignments.last().is_some_and(|last| last.worker == steady.peer().unwrap_or("")), "{story:#?}");
         let answer = reader.join().map_err(|_| anyhow::anyhow!("a reader panicked"))?.context("a stream")?;
         ensure!(answer.text() == expected && answer.moves == 1, "{answer:?} is not {expected:?}");
+        Ok(())
+    })
+}
+
+/// What a person reads of a request.
+fn told(agent: &Agent, request: &str) -> Result<String> {
+    let output = agent.launch().command(&["explain", request])?.output().context("run idlewild explain")?;
+    ensure!(output.status.success(), "idlewild explain says {}", String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// An origin that takes no work; a worker whose sessions were all short; one whose sessions were all long; and one like
+/// that which has a single place, and somebody in it. None of them serves yet.
+fn restless_steady_and_full(lab: &Lab) -> Result<Cluster> {
+    let (_, hosts) = lab.home(&["a", "b", "c", "d"])?;
+    let mut cluster = Cluster::new(lab, &hosts, |number, launch| {
+        let launch = launch.fake(FAKE);
+        Ok(if number == 3 { launch.scripted().set("engine.slots", 1_u16) } else { launch.scripted() })
+    })?;
+    for (at, (shortest_ms, step_ms)) in
+        [(1, (SHORTEST_MS, STEP_MS)), (2, (NIGHT_MS, NIGHT_STEP_MS)), (3, (NIGHT_MS, NIGHT_STEP_MS))]
+    {
+        cluster.0[at].stop()?;
+        remember_sessions(&cluster.0[at], shortest_ms, step_ms)?;
+        let again = cluster.0.remove(at).again()?;
+        cluster.0.insert(at, again);
+    }
+    Ok(cluster)
+}
+
+fn reading(stream: Stream) -> thread::JoinHandle<Result<Answer>> {
+    thread::spawn(move || stream.finish()?.whole())
+}
+
+fn finish(reader: thread::JoinHandle<Result<Answer>>) -> Result<Answer> {
+    reader.join().map_err(|_| anyhow::anyhow!("a reader panicked"))?.context("a stream")
+}
+
+#[test]
+fn a_worker_that_never_stays_for_long_is_left_for_one_that_does_before_it_goes() -> Verdict {
+    in_lab(|lab| {
+        let cluster = restless_steady_and_full(lab)?;
+        let [origin, restless, steady, full] = &cluster.0[..] else { anyhow::bail!("four agents") };
+        restless.owner("away")?;
+        origin.until_serving(restless.peer()?, FOUND_WITHIN)?;
+        let words: Vec<String> = (0..WORDS).map(|word| format!("w{word}")).collect();
+        let prompt = words.join(" ");
+        let expected = undisturbed(&prompt, LONG_TOKENS)?;
+        let mut stream = origin.ask(&completion(FAKE_MODEL, &prompt, LONG_TOKENS))?;
+        stream.read_pieces(10)?;
+        let request = stream.request()?.to_owned();
+        let reader = reading(stream);
+        full.owner("away")?;
+        origin.until_serving(full.peer()?, FOUND_WITHIN)?;
+        let mut other = full.ask(&completion(FAKE_MODEL, "somebody else's", 2 * LONG_TOKENS))?;
+        other.read_pieces(1)?;
+        steady.owner("away")?;
+        origin.until_serving(steady.peer()?, FOUND_WITHIN)?;
+        let loads = steady.answer(&completion(FAKE_MODEL, "its own", 20))?;
+        ensure!(loads.worker.as_deref() == Some(steady.peer()?), "{loads:?}");
+
+        let story = origin.until_moved(&request, steady.peer()?)?;
+        let answer = finish(reader)?;
+        ensure!(answer.text() == expected && answer.moves == 1, "{answer:?} is not {expected:?}: {story:#?}");
+        let story = origin.explain(&request)?;
+        let [first, second] = &story.assignments[..] else { anyhow::bail!("two workers: {story:#?}") };
+        ensure!(first.worker == restless.peer()? && second.worker == steady.peer()?, "{story:#?}");
+        ensure!(first.ended.as_deref().is_some_and(|ended| ended.contains("handed over")), "{story:#?}");
+        ensure!(second.from_index > 10 && second.from_index < LONG_TOKENS, "{story:#?}");
+
+        let (leader, _) = origin.until(FOUND_WITHIN, "a coordinator", |status| status.coordinator.clone())?;
+        let prepare = step(&story, "prepare", steady.peer()?).with_context(|| format!("no PREPARE: {story:#?}"))?;
+        is_explained(prepare, "preparation_pays", steady.peer()?, &leader.leader)?;
+        let commit = step(&story, "commit", steady.peer()?).with_context(|| format!("no COMMIT: {story:#?}"))?;
+        is_explained(commit, "move_pays", steady.peer()?, &leader.leader)?;
+        ensure!(commit.measured.is_some_and(|measured| measured.stall_ms.is_some()), "{commit:#?}");
+        is_vetoed(prepare, full.peer()?)?;
+
+        let told = told(origin, &request)?;
+        for expected in [
+            "prepare on",
+            "because what it saves if the worker leaves is more than it costs (",
+            "hand over from",
+            "because less is expected to be lost there, and the answer is not done later (",
+            "lost if it stays",
+            "a stall of",
+        ] {
+            ensure!(told.contains(expected), "{expected:?} is missing in\n{told}");
+        }
+        Ok(())
+    })
+}
+
+/// FALLBACK: a worker is chosen with somebody in mind who goes on should it be lost: whoever has the context soonest.
+#[test]
+fn a_request_is_placed_with_a_fallback_which_goes_on_when_its_worker_is_killed() -> Verdict {
+    in_lab(|lab| {
+        let (_, hosts) = lab.home(&["a", "b", "c", "d"])?;
+        let rates = [FAKE, Fake { decode_tps: 60.0, ..FAKE }, Fake { prefill_tps: 60.0, ..FAKE }, FAKE];
+        let mut cluster = Cluster::new(lab, &hosts, |number, launch| {
+            let launch = launch.fake(rates[number]);
+            Ok(if number == 0 { launch.busy() } else { launch })
+        })?;
+        for worker in &cluster.0[1..] {
+            cluster.0[0].until_serving(worker.peer()?, FOUND_WITHIN)?;
+        }
+        let prompt = (0..WORDS).map(|word| format!("w{word}")).collect::<Vec<_>>().join(" ");
+        let expected = undisturbed(&prompt, SHORT_TOKENS)?;
+        let mut stream = cluster.0[0].ask(&completion(FAKE_MODEL, &prompt, SHORT_TOKENS))?;
+        stream.read_pieces(10)?;
+        let request = stream.request()?.to_owned();
+        let reader = reading(stream);
+        let first = cluster.0[0].explain(&request)?.assignments.pop().context("an assignment")?;
+        let (fastest, soonest) = (cluster.0[1].peer()?.to_owned(), cluster.0[3].peer()?.to_owned());
+        ensure!(first.worker == fastest && first.fallback.as_ref() == Some(&soonest), "{first:#?}");
+        cluster.0[1].kill()?;
+        let answer = finish(reader)?;
+        ensure!(answer.text() == expected && answer.moves == 1, "{answer:?} is not {expected:?}");
+        let story = cluster.0[0].explain(&request)?;
+        ensure!(story.assignments.last().is_some_and(|last| last.worker == soonest), "{story:#?}");
+        Ok(())
+    })
+}
+
+/// A peer that has no place is weighed, and is no destination.
+fn is_vetoed(step: &MoveStep, peer: &str) -> Result<()> {
+    let weighed = step.terms["weighed"].as_array().context("what was weighed")?;
+    let vetoed = weighed.iter().find(|weighed| weighed["terms"]["peer"] == peer);
+    let veto = vetoed.with_context(|| format!("{peer} was not weighed: {step:#?}"))?["veto"].as_str();
+    ensure!(veto == Some("too_busy") || veto == Some("queued"), "{step:#?}");
+    Ok(())
+}
+
+/// Each way, twice: the goodbye of a worker takes much longer to its origin than to a coordinator that is beside it.
+const FAR: Duration = Duration::from_millis(150);
+
+/// NOTICE: a coordinator next door hears sooner than the origin that the owner is back.
+#[test]
+fn a_coordinator_that_hears_of_a_departure_first_has_the_standby_take_over() -> Verdict {
+    in_lab(|lab| {
+        let (near, mid, far) = (lab.segment()?, lab.segment()?, lab.slow_segment(Path::delayed(FAR))?);
+        let hosts = [lab.host("a")?, lab.host("b")?, lab.host("c")?];
+        for (host, segments) in hosts.iter().zip([[&near, &mid], [&near, &far], [&mid, &far]]) {
+            segments.into_iter().try_for_each(|segment| host.attach(segment).map(drop))?;
+        }
+        let mut cluster = Cluster::new(lab, &hosts, |_, launch| Ok(launch.fake(FAKE).scripted()))?;
+        cluster.0[1].stop()?;
+        remember_sessions(&cluster.0[1], SHORTEST_MS, STEP_MS)?;
+        let again = cluster.0.remove(1).again()?;
+        cluster.0.insert(1, again);
+        let [beside, restless, origin] = &cluster.0[..] else { anyhow::bail!("three agents") };
+        // The founder was alone first.
+        origin.until(FOUND_WITHIN, "the coordinator", |status| {
+            let leader = status.coordinator.as_ref()?;
+            (Some(leader.leader.as_str()) == beside.peer().ok()).then_some(())
+        })?;
+        restless.owner("away")?;
+        origin.until_serving(restless.peer()?, FOUND_WITHIN)?;
+        let prompt = (0..WORDS).map(|word| format!("w{word}")).collect::<Vec<_>>().join(" ");
+        let expected = undisturbed(&prompt, TOKENS)?;
+        let mut stream = origin.ask(&completion(FAKE_MODEL, &prompt, TOKENS))?;
+        stream.read_pieces(10)?;
+        let request = stream.request()?.to_owned();
+        let reader = reading(stream);
+        beside.owner("away")?;
+        origin.until_serving(beside.peer()?, FOUND_WITHIN)?;
+        let loads = beside.answer(&completion(FAKE_MODEL, "its own", 20))?;
+        ensure!(loads.worker.as_deref() == Some(beside.peer()?), "{loads:?}");
+        origin.until_standby(&request, 20, PLANNED_WITHIN)?;
+
+        restless.owner("present")?;
+        origin.until_moved(&request, beside.peer()?)?;
+        let answer = finish(reader)?;
+        let story = origin.explain(&request)?;
+        ensure!(answer.text() == expected && answer.moves == 1, "{answer:?} is not {expected:?}: {story:#?}");
+        let commit = step(&story, "commit", beside.peer()?).with_context(|| format!("no COMMIT: {story:#?}"))?;
+        is_explained(commit, "notice", beside.peer()?, beside.peer()?)?;
+        let told = told(origin, &request)?;
+        ensure!(told.contains("because the worker has said that it will leave ("), "{told}");
         Ok(())
     })
 }

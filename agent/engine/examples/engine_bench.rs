@@ -9,7 +9,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use idlewild_engine::{Backend, Engine, EngineConfig, EngineError, EngineJob, KvType, ModelFile, SequenceEvent};
+use idlewild_engine::{
+    Backend, DoublesAt, Engine, EngineConfig, EngineError, EngineJob, KvType, ModelFile, SequenceEvent,
+};
 use idlewild_protocol::{JobInput, ModelId, Sampling};
 use serde_json::json;
 
@@ -73,7 +75,9 @@ async fn bench(path: PathBuf, tokens: u32, threads: u16, in_process: bool) -> Re
         kv_type: KvType::F16,
     };
     let (engine, _notices) = if in_process { Engine::in_process(config) } else { Engine::start(config) };
-    let loaded = engine.load(ModelFile { path, id: MODEL, verify: false, name: "bench".to_owned() }).await?;
+    let loaded = engine
+        .load(ModelFile { path, id: MODEL, verify: false, name: "bench".to_owned(), doubles_at: DoublesAt::default() })
+        .await?;
     let promised = engine.stats();
     let began = Instant::now();
     let cpu_before = cpu_seconds();

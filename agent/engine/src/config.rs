@@ -100,6 +100,15 @@ pub(crate) struct Limits {
     pub(crate) kv_type: KvType,
 }
 
+/// Contexts at which a token takes twice as long as at an empty one, in tokens; 0 where that is not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode)]
+pub struct DoublesAt {
+    /// Of a decoded token, while nothing else runs.
+    pub decode: u16,
+    /// Of a prompt token.
+    pub prefill: u16,
+}
+
 /// A model on disk.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct ModelFile {
@@ -112,6 +121,8 @@ pub struct ModelFile {
     pub verify: bool,
     /// What people call it.
     pub name: String,
+    /// What earlier runs have learnt of long contexts: what is assumed until this one has seen some.
+    pub doubles_at: DoublesAt,
 }
 
 #[cfg(test)]

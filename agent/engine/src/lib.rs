@@ -33,7 +33,7 @@ mod parent;
 mod report;
 
 pub use child::child_main;
-pub use config::{Backend, EngineConfig, FakeRates, KvType, MAX_SLOTS, ModelFile};
+pub use config::{Backend, DoublesAt, EngineConfig, FakeRates, KvType, MAX_SLOTS, ModelFile};
 pub use cpu::{MissingCpuFeature, check_cpu};
 pub use error::{EngineError, LoadFailure};
 pub use handle::{ExportError, KvChunk, SequenceError, SequenceHandle, WAITING_CHUNKS_BYTES_MAX};

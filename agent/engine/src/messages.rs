@@ -113,6 +113,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::DoublesAt;
     use crate::job::Role;
     use crate::{FakeRates, KvType};
 
@@ -128,7 +129,13 @@ mod tests {
         vec![
             EngineCommand::Configure { backend: Backend::Llama, limits },
             EngineCommand::Configure { backend: Backend::Fake(rates), limits },
-            EngineCommand::Load(ModelFile { path: "/m/a.gguf".into(), id: model, verify: true, name: "a".to_owned() }),
+            EngineCommand::Load(ModelFile {
+                path: "/m/a.gguf".into(),
+                id: model,
+                verify: true,
+                name: "a".to_owned(),
+                doubles_at: DoublesAt::default(),
+            }),
             EngineCommand::Unload,
             EngineCommand::Submit { id, job: job.clone(), beginning: Role::Worker.into() },
             EngineCommand::Submit { id, job: job.clone(), beginning: Role::Successor.into() },

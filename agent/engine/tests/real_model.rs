@@ -8,9 +8,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use idlewild_engine::{
-    Backend, Engine, EngineConfig, EngineError, EngineJob, KvType, LoadFailure, ModelFile, SequenceEvent,
+    Backend, DoublesAt, Engine, EngineConfig, EngineError, EngineJob, KvType, LoadFailure, ModelFile, SequenceEvent,
 };
-use idlewild_protocol::{FinishReason, JobFailure, Sampling};
+use idlewild_protocol::{FinishReason, JobFailure, ModelId, Sampling};
 use support::{MODEL, answer, chat, child_program, job, soon, until};
 
 /// The model's path; without one the test says so and passes.
@@ -37,7 +37,13 @@ fn config() -> EngineConfig {
 }
 
 fn file(path: &Path) -> ModelFile {
-    ModelFile { path: path.to_path_buf(), id: MODEL, verify: false, name: "smollm2".to_owned() }
+    ModelFile {
+        path: path.to_path_buf(),
+        id: MODEL,
+        verify: false,
+        name: "smollm2".to_owned(),
+        doubles_at: DoublesAt::default(),
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -71,6 +77,18 @@ async fn four_answers_at_once_are_whole() {
         assert!(answer.reason().is_some() && !answer.text.is_empty(), "{answer:?}");
     }
     until(&engine, "all is free", |s| s.running == 0 && s.kv_free_tokens == 2048).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_known_of_long_contexts_is_believed_until_some_are_seen() {
+    let Some(path) = model() else { return };
+    let (engine, _notices) = Engine::in_process(config());
+    let doubles_at = DoublesAt { decode: 9000, prefill: 11_000 };
+    soon("the load", engine.load(ModelFile { doubles_at, ..file(&path) })).await.unwrap();
+    let near = |tokens: u16, known: u16| tokens.abs_diff(known) <= known / 100;
+    until(&engine, "rates", |s| near(s.decode_doubles_at, 9000) && near(s.prefill_doubles_at, 11_000)).await;
+    soon("another load", engine.load(ModelFile { id: ModelId([4; 32]), ..file(&path) })).await.unwrap();
+    until(&engine, "other rates", |s| (1..8000).contains(&s.decode_doubles_at)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -35,7 +35,7 @@ use serde::{Deserialize, Serialize};
 
 pub use doctor::{DoctorReply, LayerReply, Sees};
 pub use hazard::{CalibrationReply, CurvePoint, HazardReply, LeavesReply, ReliabilityReply};
-pub use moves::{MeasuredMove, MoveRecord, MoveReply, MoveRequest, StandbyReply};
+pub use moves::{MeasuredMove, MoveRecord, MoveReply, MoveRequest, OverheadReply, OverheadsReply, StandbyReply};
 pub use rules::{PauseReply, PauseRequest, RuleReply, RulesReply, StandingWord};
 
 /// The header of a generation's answer that names its request: what `idlewild explain` takes.
@@ -85,6 +85,9 @@ pub struct StatusReply {
     pub requests_running: u32,
     /// Requests of others (or its own) that it works on now.
     pub jobs_running: u32,
+    /// What moves and losses take, as measured here and as decisions go by it.
+    #[serde(default)]
+    pub overheads: OverheadsReply,
     /// The others, nearest first.
     pub peers: Vec<PeerReply>,
     /// What the user should know and act on, such as a full disk.
@@ -119,6 +122,12 @@ pub struct EngineReply {
     pub decode_tps: f32,
     /// Prefilled tokens a second, measured; 0 before the first measurement.
     pub prefill_tps: f32,
+    /// Context, in tokens, at which one more request decodes half as fast; 0 before the first measurement.
+    #[serde(default)]
+    pub decode_doubles_at: u16,
+    /// The same of prompt tokens.
+    #[serde(default)]
+    pub prefill_doubles_at: u16,
     /// How often its process had to be started again.
     pub restarts: u32,
 }

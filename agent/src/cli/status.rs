@@ -151,7 +151,7 @@ mod tests {
     use idlewild_protocol::{BootId, ModelId, PeerId, SwarmId, Term};
 
     use super::*;
-    use crate::api::wire::CoordinatorReply;
+    use crate::api::wire::{CoordinatorReply, OverheadsReply};
 
     fn reply() -> StatusReply {
         let load = ModelLoad {
@@ -191,6 +191,8 @@ mod tests {
                 slots: 4,
                 decode_tps: 0.0,
                 prefill_tps: 0.0,
+                decode_doubles_at: 0,
+                prefill_doubles_at: 0,
                 restarts: 2,
             },
             models: vec![ModelInfo {
@@ -202,6 +204,7 @@ mod tests {
             known_models: vec![],
             requests_running: 0,
             jobs_running: 1,
+            overheads: OverheadsReply::default(),
             peers: vec![PeerReply {
                 peer: PeerId([2; 32]),
                 connected: true,

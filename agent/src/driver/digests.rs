@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use idlewild_protocol::{
-    BootId, CoordinatorView, Digest, DigestVersion, ModelLoad, PairRate, PeerId, PeerState, QuantisedSurvival,
-    SignedDigest,
+    BootId, CoordinatorView, Digest, DigestVersion, ModelLoad, MoveTimes, PairRate, PeerId, PeerState,
+    QuantisedSurvival, QuantisedTime, SignedDigest,
 };
 
 /// Between two words of a peer about itself where the swarm is small.
@@ -25,7 +25,7 @@ const ANTI_ENTROPY: Duration = Duration::from_secs(3);
 /// Rates that differ by less say nothing new.
 const RATE_TOLERANCE: f32 = 0.05;
 
-/// Codes of the survival curve that differ by less say nothing new: 6 % of a hazard each.
+/// Codes of the survival curve, and of times, that differ by less say nothing new: 6 % of a hazard each, 4 % of a time.
 const CODE_TOLERANCE: u8 = 2;
 
 /// Free KV cache that differs by less than this share of itself says nothing new.
@@ -43,6 +43,7 @@ pub(super) struct Content {
     pub(super) models: Vec<ModelLoad>,
     pub(super) up_bytes_per_s: u64,
     pub(super) down_bytes_per_s: u64,
+    pub(super) move_times: MoveTimes,
     pub(super) pairs: Vec<PairRate>,
     pub(super) coordinator: Option<CoordinatorView>,
 }
@@ -119,19 +120,19 @@ impl Digests {
         }
         self.sequence += 1;
         self.said = Some(content.clone());
-        let Content { state, age_s, survival, models, up_bytes_per_s, down_bytes_per_s, pairs, coordinator } = content;
         Some(Word::Digest(Box::new(Digest {
             peer: self.me,
             boot: self.boot,
             sequence: self.sequence,
-            state,
-            age_s,
-            survival,
-            models,
-            up_bytes_per_s,
-            down_bytes_per_s,
-            pairs,
-            coordinator,
+            state: content.state,
+            age_s: content.age_s,
+            survival: content.survival,
+            models: content.models,
+            up_bytes_per_s: content.up_bytes_per_s,
+            down_bytes_per_s: content.down_bytes_per_s,
+            move_times: content.move_times,
+            pairs: content.pairs,
+            coordinator: content.coordinator,
         })))
     }
 
@@ -190,7 +191,19 @@ fn change(said: &Content, content: &Content) -> Change {
         || rate(said.down_bytes_per_s, content.down_bytes_per_s)
         || said.pairs.len() != content.pairs.len()
         || said.pairs.iter().zip(&content.pairs).any(|(a, b)| a.peer != b.peer || rate(a.bytes_per_s, b.bytes_per_s));
-    if codes || models || links { Change::Load } else { Change::None }
+    let times = times_differ(said.move_times, content.move_times);
+    if codes || models || links || times { Change::Load } else { Change::None }
+}
+
+/// The first measurement is news; later ones where they say something else.
+fn times_differ(a: MoveTimes, b: MoveTimes) -> bool {
+    let differ = |a: QuantisedTime, b: QuantisedTime| {
+        a.0.abs_diff(b.0) > CODE_TOLERANCE || (a != b && QuantisedTime::default() == a.min(b))
+    };
+    differ(a.hand_off, b.hand_off)
+        || differ(a.transfer_start, b.transfer_start)
+        || differ(a.prefill_start, b.prefill_start)
+        || differ(a.detection, b.detection)
 }
 
 fn load_differs(a: &ModelLoad, b: &ModelLoad) -> bool {
@@ -235,6 +248,7 @@ mod tests {
             }],
             up_bytes_per_s: 0,
             down_bytes_per_s: 0,
+            move_times: MoveTimes::default(),
             pairs: Vec::new(),
             coordinator: None,
         }
@@ -261,6 +275,20 @@ mod tests {
         assert_eq!(say(1000, jitter()), Some((false, 1)));
         let leaving = PeerState::Leaving { cause: DepartureCause::Sleep, notice_ms: 0 };
         assert_eq!(say(1001, Content { state: leaving, ..content() }), Some((true, 2)));
+    }
+
+    #[test]
+    fn a_time_that_was_measured_is_told_and_its_noise_is_not() {
+        let mut digests = Digests::new(ME, BootId(1));
+        let of = |code| {
+            let detection = QuantisedTime(code);
+            Content { move_times: MoveTimes { detection, ..MoveTimes::default() }, ..content() }
+        };
+        let mut said = Vec::new();
+        for (at, code) in [(0, 0), (100, 1), (200, 100), (300, 102), (400, 103), (500, 0)] {
+            said.push(sequence(digests.word(ms(at), 2, of(code))).is_some());
+        }
+        assert_eq!(said, [true, true, true, false, true, true]);
     }
 
     #[test]

@@ -221,6 +221,7 @@ impl Driver {
     fn keep_house(&mut self) {
         let now = self.now();
         self.view.expire(now);
+        self.worker.forget_strangers(|peer| self.view.peer(peer).is_some());
         self.measure_links();
         self.refresh_models();
         self.worker.models().refresh();

@@ -52,6 +52,7 @@ impl Driver {
             models: self.worker.loads(),
             up_bytes_per_s,
             down_bytes_per_s,
+            move_times: self.planner.measured().times(),
             pairs,
             coordinator: leader.map(|leader| CoordinatorView { term: self.election.term(), leader }),
         }

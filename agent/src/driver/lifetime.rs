@@ -196,11 +196,14 @@ impl Driver {
     async fn end(self, writer: tokio::task::JoinHandle<()>) {
         self.swarm.shut_down(DepartureCause::Shutdown, 0).await;
         self.worker.stop().await;
-        let store = self.store.clone();
+        let (store, rates) = (self.store.clone(), self.worker.last_rates());
         // The writer ends when the driver's sender is gone.
         drop(self);
         let written = async {
             writer.await.ok();
+            if let Some(rates) = rates {
+                store.record_rate(rates).await?;
+            }
             store.flush().await
         };
         match timeout(DISK_END, written).await {

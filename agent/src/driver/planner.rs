@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use idlewild_coordinator::Now;
 use idlewild_coordinator::coordinator::{Coordinator, CoordinatorConfig, Input, Output};
+use idlewild_coordinator::cost::Overheads;
 use idlewild_coordinator::view::View;
 use idlewild_protocol::{
     ControlMessage, DepartureCause, PeerId, PlaceReply, PlaceRequest, Plan, PlanRefused, RequestId, RequestReport,
@@ -45,13 +46,13 @@ pub(super) struct Planner {
     /// Bounded by the requests that may be open.
     own: BTreeMap<RequestId, RequestReport>,
     open: OpenRequests,
-    overheads: MeasuredOverheads,
+    measured: MeasuredOverheads,
 }
 
 impl Planner {
-    pub(super) fn new(me: PeerId, open: OpenRequests, overheads: MeasuredOverheads) -> Self {
+    pub(super) fn new(me: PeerId, open: OpenRequests, measured: MeasuredOverheads) -> Self {
         let coordinator = Coordinator::new(CoordinatorConfig::default());
-        Self { me, coordinator, standing: None, own: BTreeMap::new(), open, overheads }
+        Self { me, coordinator, standing: None, own: BTreeMap::new(), open, measured }
     }
 
     fn leader(&self) -> Option<PeerId> {
@@ -177,8 +178,17 @@ impl Planner {
         if self.poll_timeout().is_none_or(|due| due > now) {
             return Mail::new();
         }
-        self.coordinator.take_overheads(self.overheads.overheads());
         self.hear(now, view, Input::Tick)
+    }
+
+    /// What moves and losses of our own requests took.
+    pub(super) fn measured(&self) -> &MeasuredOverheads {
+        &self.measured
+    }
+
+    /// What they are believed to take, here and elsewhere.
+    pub(super) fn overheads(&self, view: &View) -> Overheads {
+        self.coordinator.overheads(view)
     }
 
     /// When to tick.

@@ -59,6 +59,8 @@ impl Driver {
 
     /// The view has taken in a digest of a peer, or its departure.
     pub(super) fn peer_changed(&mut self, peer: PeerId) {
+        let digest = self.view.peer(peer).and_then(|known| known.digest.as_ref());
+        self.worker.heard(peer, digest.map_or(&[][..], |digest| &digest.models[..]));
         let mail = self.planner.peer_changed(self.clock.now(), &self.view, peer);
         self.post(mail);
     }

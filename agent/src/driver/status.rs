@@ -11,9 +11,10 @@ use super::Driver;
 use super::desk::{Ask, InviteRefused, Readiness};
 use super::tasks::Reread;
 use crate::api::wire::{
-    CoordinatorReply, EngineReply, InviteReply, InviteRequest, ModelReply, ModelsReply, PeerReply, StatusReply,
-    StopReply,
+    CoordinatorReply, EngineReply, InviteReply, InviteRequest, ModelReply, ModelsReply, OverheadReply, OverheadsReply,
+    PeerReply, StatusReply, StopReply,
 };
+use crate::origin::MeasuredTime;
 use crate::store::{MembershipError, TICKET_TTL_S_MAX, TICKET_TTL_S_MIN, new_ticket, unix_s};
 
 /// Horizons of the probabilities that a status shows, in seconds.
@@ -92,6 +93,7 @@ impl Driver {
             known_models: self.names.catalogue().models.into_iter().map(|model| model.info).collect(),
             requests_running: u32::try_from(self.records.open().len()).unwrap_or(u32::MAX),
             jobs_running: self.worker.jobs_running(),
+            overheads: self.overheads(),
             peers: self.peers(),
             warnings: self.warnings.values().cloned().chain(self.store.trouble()).collect(),
         }
@@ -111,7 +113,25 @@ impl Driver {
             slots: stats.slots,
             decode_tps: stats.decode_tps,
             prefill_tps: stats.prefill_tps,
+            decode_doubles_at: stats.decode_doubles_at,
+            prefill_doubles_at: stats.prefill_doubles_at,
             restarts: stats.restarts,
+        }
+    }
+
+    /// What was measured here, and what decisions go by.
+    fn overheads(&self) -> OverheadsReply {
+        let (measured, used) = (self.planner.measured().measured(), self.planner.overheads(&self.view));
+        let reply = |of: MeasuredTime, used_s: f64| OverheadReply {
+            measured: u32::try_from(of.count).unwrap_or(u32::MAX),
+            median_s: of.median_s,
+            used_s,
+        };
+        OverheadsReply {
+            hand_off: reply(measured.hand_off, used.hand_off_s),
+            transfer: reply(measured.transfer_start, used.transfer_s),
+            recompute: reply(measured.prefill_start, used.recompute_s),
+            detection: reply(measured.detection, used.detection_s),
         }
     }
 

@@ -75,10 +75,11 @@ impl Manual {
         } else {
             lag <= CLOSE_TOKENS
         };
-        if is_close_enough || (lag <= most && self.comes_no_closer(now, lag, held_tokens)) {
+        let is_stuck = self.comes_no_closer(now, lag, held_tokens);
+        if is_close_enough || (is_stuck && lag <= most) {
             return Some(PlanStep::Commit { destination, way: self.wish.way });
         }
-        self.comes_no_closer(now, lag, held_tokens).then_some(PlanStep::Release { destination })
+        is_stuck.then_some(PlanStep::Release { destination })
     }
 
     /// Whether a destination that holds something has come no closer for long. What one does that holds nothing, the machine

@@ -46,7 +46,7 @@ pub use generation::{
 #[cfg(test)]
 pub(crate) use open_requests::Registration;
 pub use open_requests::{MoveRefused, OpenRequests, Told, Wish};
-pub use overheads::MeasuredOverheads;
+pub use overheads::{Measured, MeasuredOverheads, MeasuredTime};
 pub use placer::{Answer, PlacementAsk, Placer};
 pub use pump::{Departed, Workers};
 pub use records::Records;

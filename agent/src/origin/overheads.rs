@@ -1,10 +1,11 @@
-//! What moves took on this machine beside their tokens: running medians, for the next decisions.
+//! What moves and losses of this origin's requests took beside their tokens: running medians, for the next decisions of
+//! whoever coordinates. O_k is none of them: it is a matter of the destination's rates.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use idlewild_coordinator::cost::Overheads;
+use idlewild_protocol::{MoveTimes, QuantisedTime};
 
 /// Values that a median is taken over: enough to shrug off an outlier, few enough to follow a new network.
 const KEPT: usize = 15;
@@ -13,7 +14,7 @@ const KEPT: usize = 15;
 const LEAST: usize = 3;
 
 /// The latest values of one figure.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Figure(VecDeque<f64>);
 
 impl Figure {
@@ -24,14 +25,40 @@ impl Figure {
         self.0.push_back(took.as_secs_f64());
     }
 
-    fn median_or(&self, assumed_s: f64) -> f64 {
-        if self.0.len() < LEAST {
-            return assumed_s;
-        }
+    fn measured(&self) -> MeasuredTime {
         let mut sorted: Vec<f64> = self.0.iter().copied().collect();
         sorted.sort_by(f64::total_cmp);
-        sorted[sorted.len() / 2]
+        let median_s = sorted.get(sorted.len() / 2).copied().filter(|_| sorted.len() >= LEAST);
+        MeasuredTime { count: sorted.len(), median_s }
     }
+}
+
+/// One figure as far as it was measured.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct MeasuredTime {
+    /// Values that are remembered, the latest 15.
+    pub count: usize,
+    /// Their median in seconds; none of fewer than three.
+    pub median_s: Option<f64>,
+}
+
+impl MeasuredTime {
+    fn quantised(self) -> QuantisedTime {
+        self.median_s.map_or_else(QuantisedTime::default, QuantisedTime::of)
+    }
+}
+
+/// All figures as far as they were measured.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Measured {
+    /// O_h.
+    pub hand_off: MeasuredTime,
+    /// O_t.
+    pub transfer_start: MeasuredTime,
+    /// O_r.
+    pub prefill_start: MeasuredTime,
+    /// D.
+    pub detection: MeasuredTime,
 }
 
 #[derive(Debug, Default)]
@@ -49,8 +76,8 @@ pub struct MeasuredOverheads {
 }
 
 impl MeasuredOverheads {
-    fn with(&self, observe: impl FnOnce(&mut Figures)) {
-        observe(&mut self.figures.lock().unwrap_or_else(PoisonError::into_inner));
+    fn with<T>(&self, look: impl FnOnce(&mut Figures) -> T) -> T {
+        look(&mut self.figures.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// O_h: from the source's last token to the destination's first, without the catching up.
@@ -73,17 +100,24 @@ impl MeasuredOverheads {
         self.with(|figures| figures.detection.observe(took));
     }
 
-    /// As measured; as assumed where there are not enough measurements. O_k (`round_s`) is always as assumed: its rounds begin
-    /// and end at the destination, and what the origin hears of them is what is held.
-    pub fn overheads(&self) -> Overheads {
-        let figures = self.figures.lock().unwrap_or_else(PoisonError::into_inner);
-        let assumed = Overheads::ASSUMED;
-        Overheads {
-            hand_off_s: figures.hand_off.median_or(assumed.hand_off_s),
-            transfer_s: figures.transfer_start.median_or(assumed.transfer_s),
-            recompute_s: figures.prefill_start.median_or(assumed.recompute_s),
-            detection_s: figures.detection.median_or(assumed.detection_s),
-            ..assumed
+    /// As far as they were measured.
+    pub fn measured(&self) -> Measured {
+        self.with(|figures| Measured {
+            hand_off: figures.hand_off.measured(),
+            transfer_start: figures.transfer_start.measured(),
+            prefill_start: figures.prefill_start.measured(),
+            detection: figures.detection.measured(),
+        })
+    }
+
+    /// The same as a digest says it.
+    pub fn times(&self) -> MoveTimes {
+        let measured = self.measured();
+        MoveTimes {
+            hand_off: measured.hand_off.quantised(),
+            transfer_start: measured.transfer_start.quantised(),
+            prefill_start: measured.prefill_start.quantised(),
+            detection: measured.detection.quantised(),
         }
     }
 }
@@ -93,19 +127,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_measured_replaces_what_is_assumed_and_one_outlier_changes_nothing() {
+    fn a_few_measurements_make_a_figure_and_one_outlier_changes_nothing() {
         let measured = MeasuredOverheads::default();
-        assert_eq!(measured.overheads(), Overheads::ASSUMED);
+        let hand_off = || measured.clone().measured().hand_off;
+        assert_eq!(measured.times(), MoveTimes::default());
         for ms in [40, 60] {
             measured.observe_hand_off(Duration::from_millis(ms));
         }
-        assert_eq!(measured.overheads(), Overheads::ASSUMED, "too few");
+        assert_eq!(hand_off(), MeasuredTime { count: 2, median_s: None }, "too few");
+        assert_eq!(measured.times(), MoveTimes::default());
         measured.observe_hand_off(Duration::from_secs(30));
-        let expected = Overheads { hand_off_s: 0.06, ..Overheads::ASSUMED };
-        assert_eq!(measured.clone().overheads(), expected);
+        assert_eq!(hand_off(), MeasuredTime { count: 3, median_s: Some(0.06) });
+        assert_eq!(measured.times(), MoveTimes { hand_off: QuantisedTime::of(0.06), ..MoveTimes::default() });
         for _ in 0..KEPT {
             measured.observe_hand_off(Duration::from_millis(20));
         }
-        assert_eq!(measured.overheads().hand_off_s, 0.02, "what is old is forgotten");
+        assert_eq!(hand_off(), MeasuredTime { count: KEPT, median_s: Some(0.02) }, "what is old is forgotten");
     }
 }

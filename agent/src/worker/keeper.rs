@@ -89,7 +89,13 @@ mod tests {
     }
 
     fn file() -> ModelFile {
-        ModelFile { path: PathBuf::from("fake"), id: ModelId([7; 32]), verify: false, name: "fake".to_owned() }
+        ModelFile {
+            path: PathBuf::from("fake"),
+            id: ModelId([7; 32]),
+            verify: false,
+            name: "fake".to_owned(),
+            doubles_at: idlewild_engine::DoublesAt::default(),
+        }
     }
 
     /// On one thread: what was asked of the engine waits until the test does.

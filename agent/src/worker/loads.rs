@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use idlewild_engine::EngineStats;
+use idlewild_engine::{DoublesAt, EngineStats};
 use idlewild_protocol::{ModelId, ModelInfo, ModelLoad};
 
 use super::room::need_bytes;
@@ -47,8 +47,10 @@ pub struct Guess {
 struct Shown {
     decode_tps: f32,
     prefill_tps: f32,
-    /// Contexts that double the time of a token: decoding, prefilling.
-    doubles_at: (u16, u16),
+    /// Contexts that double the time of a token beside what ran then.
+    doubles_at: DoublesAt,
+    /// The same while nothing ran: what belongs to the model, and is kept.
+    alone_doubles_at: DoublesAt,
     kv_bytes_per_token: u32,
     context_tokens: u32,
     load_ms: u32,
@@ -60,6 +62,8 @@ struct Memory {
     shown: BTreeMap<ModelId, Shown>,
     /// When models were last asked for, counted in jobs. Bounded as above: jobs for other models do not come this far.
     used: BTreeMap<ModelId, u64>,
+    /// The last one that was loaded in this run.
+    measured: Option<ModelId>,
     jobs: u64,
     job_s: f32,
 }
@@ -77,13 +81,17 @@ impl Loads {
         let recalled = |record: &RateRecord| Shown {
             decode_tps: record.decode_tps,
             prefill_tps: record.prefill_tps,
-            doubles_at: (0, 0),
+            doubles_at: record.doubles_at,
+            alone_doubles_at: record.doubles_at,
             kv_bytes_per_token: record.kv_bytes_per_token,
             context_tokens: guess.context_tokens,
             load_ms: record.load_ms,
         };
         let shown = records.iter().map(|record| (record.model, recalled(record))).collect();
-        Self { guess, memory: Mutex::new(Memory { shown, used: BTreeMap::new(), jobs: 0, job_s: JOB_S }) }
+        Self {
+            guess,
+            memory: Mutex::new(Memory { shown, used: BTreeMap::new(), measured: None, jobs: 0, job_s: JOB_S }),
+        }
     }
 
     /// The longest context of a request, whatever the model was made for.
@@ -98,10 +106,22 @@ impl Loads {
             model,
             decode_tps: shown.decode_tps,
             prefill_tps: shown.prefill_tps,
+            doubles_at: shown.alone_doubles_at,
             kv_bytes_per_token: shown.kv_bytes_per_token,
             load_ms: shown.load_ms,
             measured_s: unix_s(),
         })
+    }
+
+    /// The same of the last one that was loaded in this run, if any was.
+    pub(super) fn last_record(&self) -> Option<RateRecord> {
+        let last = self.memory().measured?;
+        self.record(last)
+    }
+
+    /// What is known of a model's long contexts, by earlier runs or by this one.
+    pub(super) fn doubles_at(&self, model: ModelId) -> DoublesAt {
+        self.memory().shown.get(&model).map_or_else(DoublesAt::default, |shown| shown.alone_doubles_at)
     }
 
     /// What a model would take in memory, in bytes, as far as that was measured or can be guessed.
@@ -132,15 +152,19 @@ impl Loads {
     pub(super) fn of(&self, engine: &EngineStats, models: &[ModelInfo]) -> Vec<ModelLoad> {
         let mut memory = self.memory();
         if let Some(loaded) = engine.model.as_ref().filter(|_| engine.decode_tps > 0.0) {
+            let doubles_at = DoublesAt { decode: engine.decode_doubles_at, prefill: engine.prefill_doubles_at };
+            let before = memory.shown.get(&loaded.id).map_or_else(DoublesAt::default, |shown| shown.alone_doubles_at);
             let shown = Shown {
                 decode_tps: engine.decode_tps,
                 prefill_tps: engine.prefill_tps,
-                doubles_at: (engine.decode_doubles_at, engine.prefill_doubles_at),
+                doubles_at,
+                alone_doubles_at: if engine.running == 0 { doubles_at } else { before },
                 kv_bytes_per_token: loaded.kv_bytes_per_token,
                 context_tokens: loaded.context_tokens,
                 load_ms: loaded.load_ms,
             };
             memory.shown.insert(loaded.id, shown);
+            memory.measured = Some(loaded.id);
         }
         let mut loads: Vec<ModelLoad> = models.iter().map(|model| self.one(engine, model, &memory)).collect();
         loads.sort_by_key(|load| (!load.loaded, std::cmp::Reverse(memory.used.get(&load.model).copied())));
@@ -150,14 +174,15 @@ impl Loads {
     fn one(&self, engine: &EngineStats, model: &ModelInfo, memory: &Memory) -> ModelLoad {
         let loaded = engine.model.as_ref().is_some_and(|loaded| loaded.id == model.id);
         let shown = memory.shown.get(&model.id).copied().unwrap_or_else(|| self.guessed(model));
+        let doubles_at = if loaded { shown.doubles_at } else { shown.alone_doubles_at };
         let load_ms = if loaded { 0 } else { shown.load_ms };
         ModelLoad {
             model: model.id,
             loaded,
             decode_tps: shown.decode_tps,
             prefill_tps: shown.prefill_tps,
-            decode_doubles_at: shown.doubles_at.0,
-            prefill_doubles_at: shown.doubles_at.1,
+            decode_doubles_at: doubles_at.decode,
+            prefill_doubles_at: doubles_at.prefill,
             kv_bytes_per_token: shown.kv_bytes_per_token,
             context_tokens: shown.context_tokens.min(model.context_tokens.max(1)),
             kv_free_tokens: if loaded { engine.kv_free_tokens } else { self.guess.kv_tokens },
@@ -187,7 +212,8 @@ impl Loads {
         Shown {
             decode_tps,
             prefill_tps,
-            doubles_at: (0, 0),
+            doubles_at: DoublesAt::default(),
+            alone_doubles_at: DoublesAt::default(),
             kv_bytes_per_token: 0,
             context_tokens: self.guess.context_tokens.min(model.context_tokens.max(1)),
             load_ms: u32::try_from(load_ms).unwrap_or(u32::MAX),
@@ -258,6 +284,30 @@ mod tests {
         let next = Loads::new(GUESS, &[record]).of(&EngineStats::default(), &[model(1), model(2)]);
         assert_eq!([next[0].decode_tps, next[1].decode_tps], [50.0, 80.0]);
         assert_eq!((next[0].queue_wait_ms, next[0].kv_bytes_per_token), (700, 23_053));
+    }
+
+    #[test]
+    fn what_is_kept_of_long_contexts_is_what_was_seen_while_nothing_else_ran() {
+        let memory = Loads::new(GUESS, &[]);
+        let id = ModelId([1; 32]);
+        assert_eq!((memory.doubles_at(id), memory.last_record()), (DoublesAt::default(), None));
+        let idle = EngineStats {
+            model: Some(loaded(1)),
+            decode_tps: 50.0,
+            decode_doubles_at: 1100,
+            prefill_doubles_at: 2100,
+            ..EngineStats::default()
+        };
+        memory.of(&idle, &[model(1)]);
+        let busy = EngineStats { running: 2, decode_doubles_at: 3000, ..idle };
+        assert_eq!(memory.of(&busy, &[model(1)])[0].decode_doubles_at, 3000, "one more is told of those that run");
+        let record = memory.last_record().unwrap();
+        assert_eq!(record.doubles_at, DoublesAt { decode: 1100, prefill: 2100 });
+        let next = Loads::new(GUESS, &[record]);
+        assert_eq!(next.doubles_at(id), record.doubles_at);
+        let told = next.of(&EngineStats::default(), &[model(1)])[0];
+        assert_eq!((told.decode_doubles_at, told.prefill_doubles_at), (1100, 2100));
+        assert_eq!(next.last_record(), None, "nothing new was measured");
     }
 
     #[test]

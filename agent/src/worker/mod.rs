@@ -14,6 +14,7 @@
 mod contexts;
 mod early;
 mod gate;
+mod holders;
 mod job;
 mod keeper;
 mod line;
@@ -43,6 +44,7 @@ pub use room::{FreeRoom, MemoryRoom};
 pub use source::{FileAnswer, ModelSource, OneModel, Reading, StoredModels};
 
 use contexts::{Contexts, Whose};
+use holders::Holders;
 use loads::Loads;
 use patience::Patience;
 use pull::{SPLIT_BELOW_PHI, Source};
@@ -62,6 +64,7 @@ pub struct Worker {
     swarm: Swarm,
     contexts: Contexts,
     shares: Shares,
+    holders: Holders,
     patience: Patience,
 }
 
@@ -102,8 +105,19 @@ impl Worker {
         let jobs = Arc::new(watch::Sender::new(0));
         tokio::spawn(keeper::keep(engine.clone(), gate.clone(), jobs.subscribe(), idle_stop));
         let loads = Arc::new(Loads::new(guess, records));
-        let (contexts, shares, patience) = (Contexts::default(), Shares::default(), Patience::default());
-        Self { engine, models, room, gate, jobs, loads, swarm, contexts, shares, patience }
+        Self {
+            engine,
+            models,
+            room,
+            gate,
+            jobs,
+            loads,
+            swarm,
+            contexts: Contexts::default(),
+            shares: Shares::default(),
+            holders: Holders::default(),
+            patience: Patience::default(),
+        }
     }
 
     /// Runs a job on a task of its own. An origin that has as many here as may be is told that this peer is busy.
@@ -122,6 +136,16 @@ impl Worker {
             job::run(&worker, line, start, part).await;
             worker.loads.job_took(began.elapsed());
         });
+    }
+
+    /// What another peer says of its models; nothing where it is gone.
+    pub fn heard(&self, peer: PeerId, models: &[ModelLoad]) {
+        self.holders.heard(peer, models);
+    }
+
+    /// Forgets what peers have said that are not known any more.
+    pub fn forget_strangers(&self, is_known: impl Fn(PeerId) -> bool) {
+        self.holders.keep(is_known);
     }
 
     /// Answers a peer that pulls a context, on a task of its own.
@@ -148,8 +172,8 @@ impl Worker {
         Some(link.down_bytes_per_s? as f64 / f64::from(loaded.kv_bytes_per_token.max(1)))
     }
 
-    /// What it takes to pull a context into the loaded model; none where contexts of it do not travel.
-    fn pull_source(&self, (origin, request): Whose, pull: Pull) -> Option<Source> {
+    /// What it takes to pull a context of so many tokens into the loaded model; none where contexts of it do not travel.
+    fn pull_source(&self, (origin, request): Whose, pull: Pull, context_tokens: u32) -> Option<Source> {
         let stats = self.engine.stats();
         let loaded = stats.model?;
         let open = ContextOpen { origin, request, model: loaded.id, layout: loaded.layout? };
@@ -161,6 +185,7 @@ impl Worker {
             kv_bytes_per_token: loaded.kv_bytes_per_token,
             prefill_tps: f64::from(stats.prefill_tps),
             kv_tps: self.kv_tps(pull.holder),
+            step: self.holders.step(pull.holder, loaded.id, context_tokens),
             moved: self.contexts.moved().clone(),
         })
     }
@@ -214,6 +239,11 @@ impl Worker {
     /// What is measured of the loaded model, for later runs; none where none is loaded.
     pub fn rates(&self) -> Option<RateRecord> {
         self.loads.record(self.engine.stats().model?.id)
+    }
+
+    /// The same of the last model that was loaded, also where it is not any more: what a run leaves to the next.
+    pub fn last_rates(&self) -> Option<RateRecord> {
+        self.loads.last_record()
     }
 
     /// The longest context of a request here, in tokens, whatever the model was made for.

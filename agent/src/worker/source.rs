@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use idlewild_engine::ModelFile;
+use idlewild_engine::{DoublesAt, ModelFile};
 use idlewild_protocol::{ModelId, ModelInfo};
 use tracing::warn;
 
@@ -53,7 +53,13 @@ impl ModelSource for OneModel {
 
     fn file(&self, id: ModelId) -> FileAnswer<'_> {
         let file = if id == self.0.id {
-            Ok(ModelFile { path: "fake".into(), id, verify: false, name: self.0.name.clone() })
+            Ok(ModelFile {
+                path: "fake".into(),
+                id,
+                verify: false,
+                name: self.0.name.clone(),
+                doubles_at: DoublesAt::default(),
+            })
         } else {
             Err("this peer does not have it".to_owned())
         };
@@ -133,7 +139,13 @@ impl ModelSource for StoredModels {
         Box::pin(async move {
             let looked = tokio::task::spawn_blocking(move || store.to_load(id)).await;
             let model = looked.map_err(|_| "the model store failed".to_owned())?.map_err(|error| error.to_string())?;
-            Ok(ModelFile { path: model.path, id: model.id, verify: model.verify, name: model.name })
+            Ok(ModelFile {
+                path: model.path,
+                id: model.id,
+                verify: model.verify,
+                name: model.name,
+                doubles_at: DoublesAt::default(),
+            })
         })
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use idlewild_engine::{EngineError, EngineJob, EngineStream};
+use idlewild_engine::{EngineError, EngineJob, EngineStream, ModelFile};
 use idlewild_protocol::{JobEvent, JobFailure, JobRequest, JobStart};
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
@@ -86,6 +86,7 @@ pub(super) async fn begin(
 /// elsewhere. An option does not take the place of another model that is used.
 async fn submit(worker: &Worker, job: EngineJob, how: How) -> Result<EngineStream, JobFailure> {
     let file = worker.models.file(job.model).await.map_err(JobFailure::Model)?;
+    let file = ModelFile { doubles_at: worker.loads.doubles_at(job.model), ..file };
     worker.loads.job_begins(job.model);
     if let Some(why) = worker.no_room_for(job.model) {
         warn!(why, "a model is not loaded");

@@ -5,8 +5,8 @@ use std::time::Duration;
 use idlewild_coordinator::coordinator::{Coordinator, CoordinatorConfig, Input};
 use idlewild_coordinator::view::View;
 use idlewild_protocol::{
-    BootId, Digest, Epoch, ModelId, ModelLoad, PeerId, PeerState, PlaceRequest, QuantisedSurvival, RequestId,
-    RequestReport, RequestStage, Term,
+    BootId, Digest, Epoch, ModelId, ModelLoad, MoveTimes, PeerId, PeerState, PlaceRequest, QuantisedSurvival,
+    RequestId, RequestReport, RequestStage, Term,
 };
 
 /// Models of a swarm; each peer carries two of them.
@@ -80,6 +80,7 @@ fn digest(numbers: &mut Numbers, n: u64) -> Digest {
         models: vec![load(numbers, model(first)), load(numbers, model((first + 1) % MODELS))],
         up_bytes_per_s: numbers.between(1e6, 1e8) as u64,
         down_bytes_per_s: numbers.between(1e6, 1e8) as u64,
+        move_times: MoveTimes::default(),
         pairs: Vec::new(),
         coordinator: None,
     }

@@ -12,7 +12,7 @@ use super::interface::{CoordinatorConfig, Input, Output};
 use super::ledger::Ledger;
 use super::reservations::Reservations;
 use crate::Now;
-use crate::cost::Overheads;
+use crate::cost::{AgreedTimes, Overheads};
 use crate::view::View;
 
 /// Requests that one call looks at. A round over many is spread over calls, so that answers and beats need not wait.
@@ -34,7 +34,12 @@ const NOTICE_LINGERS: Duration = Duration::from_secs(30);
 /// Answers placements for anybody; while it leads it also follows what runs and proposes plans.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Coordinator {
+    /// With what was measured of moves in place of what is assumed.
     pub(super) config: CoordinatorConfig,
+    /// As it was given.
+    given: CoordinatorConfig,
+    /// When to look again at what moves take.
+    next_look: Now,
     pub(super) reservations: Reservations,
     pub(super) ledger: Ledger,
     /// The latest election that we know of, and the plans made in it.
@@ -48,7 +53,7 @@ pub struct Coordinator {
 impl Coordinator {
     /// One that has placed nothing yet.
     pub fn new(config: CoordinatorConfig) -> Self {
-        Self { config, ..Self::default() }
+        Self { config, given: config, ..Self::default() }
     }
 
     /// Takes in what happened, as `view` has it.
@@ -83,12 +88,24 @@ impl Coordinator {
         (self.is_leading && self.ledger.len() > 0).then_some(self.next_round)
     }
 
-    /// Goes by what moves were measured to take here, from now on.
-    pub fn take_overheads(&mut self, overheads: Overheads) {
+    /// What moves take, as far as the peers of `view` have measured it, and else as assumed.
+    pub fn overheads(&self, view: &View) -> Overheads {
+        let assumed = self.given.policy.overlapped.overheads;
+        assumed.as_agreed(&AgreedTimes::of(view.move_times(), &assumed))
+    }
+
+    /// Goes by what the peers of `view` have measured, from now on. Looks once in a round's time: they are many.
+    pub(super) fn learn_overheads(&mut self, now: Now, view: &View) {
+        if now < self.next_look {
+            return;
+        }
+        self.next_look = now.saturating_add(self.config.check_interval);
+        let CoordinatorConfig { policy: given, .. } = self.given;
+        let agreed = AgreedTimes::of(view.move_times(), &given.overlapped.overheads);
         let policy = &mut self.config.policy;
-        policy.overlapped.overheads = overheads;
-        policy.parameters.recompute_overhead_s = overheads.recompute_s;
-        policy.parameters.transfer_overhead_s = overheads.transfer_s;
+        policy.overlapped.overheads = given.overlapped.overheads.as_agreed(&agreed);
+        policy.parameters.recompute_overhead_s = agreed.recompute_s.unwrap_or(given.parameters.recompute_overhead_s);
+        policy.parameters.transfer_overhead_s = agreed.transfer_s.unwrap_or(given.parameters.transfer_overhead_s);
     }
 
     /// Whether it leads, and by which election.
@@ -183,6 +200,7 @@ impl Coordinator {
         if !self.is_leading {
             return;
         }
+        self.learn_overheads(now, view);
         if now >= self.next_round {
             self.next_round = now.saturating_add(self.config.check_interval);
             self.reservations.prune(now);

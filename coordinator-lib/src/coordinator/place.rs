@@ -18,6 +18,7 @@ impl Coordinator {
     /// The same as [`super::Input::Place`], answered at once. Nothing is planned for the request until it is reported anew.
     pub fn answer(&mut self, now: Now, view: &View, origin: PeerId, request: &PlaceRequest) -> PlaceReply {
         self.ledger.mark_being_placed(origin, request.request);
+        self.learn_overheads(now, view);
         self.place(now, view, self.term(), origin, request)
     }
 

@@ -1,6 +1,7 @@
 //! Which way to prepare: by phi, the link's speed in units of the destination's prefill; or by what each is worth.
 
-use super::preparation::{Overheads, Preparation, Route, Way, hybrid, ids_only, pre_copy};
+use super::Overheads;
+use super::preparation::{Preparation, Route, Way, hybrid, ids_only, pre_copy};
 
 /// Below it KV hardly helps: ids only.
 pub const PHI_IDS_ONLY_BELOW: f64 = 0.5;
@@ -71,6 +72,7 @@ mod tests {
             kv_tps,
             kv_bytes_per_token: 1e4,
             round_trip_s: 0.01,
+            round_s: 0.05,
         }
     }
 

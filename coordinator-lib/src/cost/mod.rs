@@ -18,6 +18,7 @@ mod choice;
 mod departures;
 mod loss;
 mod migration;
+mod overheads;
 mod path;
 mod preparation;
 #[cfg(test)]
@@ -37,8 +38,9 @@ pub use choice::{
 pub use departures::{DepartureCurve, Departures, segment_loss_s};
 pub use loss::{Unplanned, expected_loss_s};
 pub use migration::{Method, PlannedCost, crossover_tokens, planned_cost, recompute_s, transfer_s};
+pub use overheads::{AgreedTimes, Overheads};
 pub use path::Path;
-pub use preparation::{Overheads, Preparation, Route, Way, hybrid, ids_only, pre_copy, stopped_split};
+pub use preparation::{Preparation, Route, Way, hybrid, ids_only, pre_copy, round_s, stopped_split};
 pub use prices::{Prices, context_at_failure_tokens, keep_up_s};
 pub use residual::Residual;
 pub use takeover::{Fixed, Rebuild, Remainder, Takeover};

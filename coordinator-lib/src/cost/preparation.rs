@@ -7,6 +7,8 @@
 
 pub use idlewild_protocol::Way;
 
+use super::Overheads;
+
 /// Rates of one preparation. Positive and finite, but for `decode_tps` and `kv_tps`, which may be 0.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Route {
@@ -22,52 +24,8 @@ pub struct Route {
     pub kv_bytes_per_token: f64,
     /// RTT: seconds there and back.
     pub round_trip_s: f64,
-}
-
-/// What a preparation costs beside its tokens.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Overheads {
-    /// O_h: seconds of a hand-off: stop, last ids, first step.
-    pub hand_off_s: f64,
-    /// O_k: seconds of one more round of prefill. Assumed, not measured.
+    /// O_k: seconds of one more round of the destination's prefill, beside its tokens.
     pub round_s: f64,
-    /// O_r: seconds before the first prefill begins.
-    pub recompute_s: f64,
-    /// O_t: seconds before the first KV arrives.
-    pub transfer_s: f64,
-    /// D: seconds until a silent departure is noticed.
-    pub detection_s: f64,
-    /// n_blk: tokens of KV that travel together: what is not there yet when the source stops.
-    pub block_tokens: f64,
-    /// Seconds between two looks at a preparation.
-    pub tick_s: f64,
-    /// Tokens of lag below which a destination keeps up, however slow the source.
-    pub lag_tokens: f64,
-}
-
-impl Default for Overheads {
-    fn default() -> Self {
-        Self::ASSUMED
-    }
-}
-
-impl Overheads {
-    /// What a home network and a small model are assumed to take; a live agent measures its own.
-    pub const ASSUMED: Self = Self {
-        hand_off_s: 0.1,
-        round_s: 0.05,
-        recompute_s: 0.2,
-        transfer_s: 0.05,
-        detection_s: 1.0,
-        block_tokens: 32.0,
-        tick_s: 1.0,
-        lag_tokens: 20.0,
-    };
-
-    /// Tokens of lag behind a source at `decode_tps` up to which a destination keeps up: max(20, d_i tick).
-    pub fn lag_limit_tokens(&self, decode_tps: f64) -> f64 {
-        self.lag_tokens.max(decode_tps * self.tick_s)
-    }
 }
 
 /// What a way takes.
@@ -95,13 +53,19 @@ const BYTES_PER_ID: f64 = 4.0;
 /// Rounds after which a prefill that does not catch up never will.
 const ROUNDS_MAX: u32 = 64;
 
+/// O_k of a destination: its step passes over all weights however little it reads. One of a single token takes 1/d_j, of
+/// which 1/p_j is the token's. Never less than nothing, and nothing where the rates are none.
+pub fn round_s(decode_tps: f64, prefill_tps: f64) -> f64 {
+    (1.0 / decode_tps - 1.0 / prefill_tps).max(0.0)
+}
+
 /// Ids only: rounds of prefill, each over what came during the one before: n' = d_i (O_k + n/p_j). None where it never
 /// keeps up: the source outruns the prefill (rho >= 1), or the lag that the rounds settle at, d_i O_k/(1 - rho), is too
 /// much for a hand-off.
 pub fn ids_only(route: &Route, overheads: &Overheads) -> Option<Preparation> {
     let limit_tokens = overheads.lag_limit_tokens(route.decode_tps);
     let rho = route.decode_tps / route.prefill_tps;
-    if rho >= 1.0 || route.decode_tps * overheads.round_s > limit_tokens * (1.0 - rho) {
+    if rho >= 1.0 || route.decode_tps * route.round_s > limit_tokens * (1.0 - rho) {
         return None;
     }
     let (mut ready_s, mut round_overhead_s, mut lag_tokens) = (0.0, overheads.recompute_s, route.context_tokens);
@@ -109,7 +73,7 @@ pub fn ids_only(route: &Route, overheads: &Overheads) -> Option<Preparation> {
         let round_s = round_overhead_s + lag_tokens / route.prefill_tps;
         ready_s += round_s;
         lag_tokens = route.decode_tps * round_s;
-        round_overhead_s = overheads.round_s;
+        round_overhead_s = route.round_s;
         if lag_tokens <= limit_tokens {
             let tokens = route.context_tokens + route.decode_tps * ready_s;
             return Some(Preparation {

@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 
-use super::preparation::{Overheads, Preparation, Route, Way, hybrid, ids_only, pre_copy, stopped_split};
+use super::Overheads;
+use super::preparation::{Preparation, Route, Way, hybrid, ids_only, pre_copy, round_s, stopped_split};
 use super::takeover::{Fixed, Rebuild, Takeover};
 
 /// Seconds of a step.
@@ -23,6 +24,7 @@ fn routes() -> impl Iterator<Item = Route> {
                 kv_tps,
                 kv_bytes_per_token: 2e4,
                 round_trip_s: 0.004,
+                round_s: 0.05,
             })
         })
     })
@@ -52,7 +54,7 @@ fn simulate_rounds(route: &Route) -> (f64, f64) {
             if waited_s < overhead_s { waited_s += STEP_S } else { held += route.prefill_tps * STEP_S }
         }
         held = target;
-        overhead_s = OVERHEADS.round_s;
+        overhead_s = route.round_s;
         if exist - held <= OVERHEADS.lag_limit_tokens(route.decode_tps) {
             return (t_s, exist - held);
         }
@@ -117,6 +119,17 @@ fn a_stopped_source_stalls_for_as_long_as_a_simulation_of_both_ends_says() {
 }
 
 #[test]
+fn another_round_costs_what_a_step_takes_before_its_tokens() {
+    assert!((round_s(20.0, 100.0) - 0.04).abs() < 1e-12);
+    assert_eq!(round_s(100.0, 20.0), 0.0, "never a gain");
+    assert_eq!((round_s(f64::NAN, 20.0), round_s(20.0, f64::NAN)), (0.0, 0.0));
+    let slow = Route { round_s: 0.5, ..routes().nth(52).unwrap() };
+    let quick = Route { round_s: 0.01, ..slow };
+    let [slow, quick] = [slow, quick].map(|route| ids_only(&route, &OVERHEADS).unwrap());
+    assert!(slow.ready_s > quick.ready_s + 0.5, "{} and {}", slow.ready_s, quick.ready_s);
+}
+
+#[test]
 fn the_stall_hardly_depends_on_the_context() {
     let stalls_s = |way: fn(&Route, &Overheads) -> Option<Preparation>, context_tokens: f64| {
         let route = Route {
@@ -126,6 +139,7 @@ fn the_stall_hardly_depends_on_the_context() {
             kv_tps: 400.0,
             kv_bytes_per_token: 2e4,
             round_trip_s: 0.004,
+            round_s: 0.05,
         };
         way(&route, &OVERHEADS).unwrap().stall_s
     };
@@ -146,6 +160,7 @@ fn what_cannot_keep_up_is_never_ready() {
         kv_tps: 40.0,
         kv_bytes_per_token: 2e4,
         round_trip_s: 0.0,
+        round_s: 0.05,
     };
     assert_eq!(ids_only(&fast, &OVERHEADS), None);
     assert_eq!(pre_copy(&fast, &OVERHEADS), None);
@@ -162,6 +177,7 @@ fn any_route() -> impl Strategy<Value = Route> {
         kv_tps,
         kv_bytes_per_token: 1e4,
         round_trip_s: 0.01,
+        round_s: 0.05,
     })
 }
 

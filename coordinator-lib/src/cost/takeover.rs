@@ -7,8 +7,9 @@
 //! notice it is announced N seconds ahead: no detection, no surprise
 //! ```
 
+use super::Overheads;
 use super::departures::DepartureCurve;
-use super::preparation::{Overheads, Preparation, Route};
+use super::preparation::{Preparation, Route};
 use super::residual::Residual;
 
 /// The peer that takes over.

@@ -4,8 +4,8 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use idlewild_protocol::{
-    BootId, DecodeError, DepartureCause, Digest, DigestVersion, MAX_VERSIONS_PER_MESSAGE, ModelId, ModelInfo, PairRate,
-    PeerId, SignedDigest,
+    BootId, DecodeError, DepartureCause, Digest, DigestVersion, MAX_VERSIONS_PER_MESSAGE, ModelId, ModelInfo,
+    MoveTimes, PairRate, PeerId, SignedDigest,
 };
 
 use super::carriers::{Carriers, Index};
@@ -212,6 +212,11 @@ impl View {
     /// Everybody who is not departed, by id; ourselves too once we have stated a digest.
     pub fn peers(&self) -> impl Iterator<Item = (PeerId, &PeerView)> {
         self.peers.iter().map(|(peer, view)| (*peer, view))
+    }
+
+    /// What everybody here says that moves take.
+    pub fn move_times(&self) -> impl Iterator<Item = MoveTimes> {
+        self.peers.values().filter_map(|view| Some(view.digest.as_ref()?.move_times))
     }
 
     /// The live view for the election: ourselves and those connected to us, with their expected remaining sessions.

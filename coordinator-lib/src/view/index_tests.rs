@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use core::time::Duration;
 
 use idlewild_protocol::{
-    BootId, DepartureCause, Digest, ModelId, ModelInfo, ModelLoad, PeerId, PeerState, QuantisedSurvival,
+    BootId, DepartureCause, Digest, ModelId, ModelInfo, ModelLoad, MoveTimes, PeerId, PeerState, QuantisedSurvival,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -69,6 +69,7 @@ fn step(view: &mut View, at: u64, step: &Step) {
                 models: models.iter().copied().map(load).collect(),
                 up_bytes_per_s: 0,
                 down_bytes_per_s: 0,
+                move_times: MoveTimes::default(),
                 pairs: Vec::new(),
                 coordinator: None,
             };

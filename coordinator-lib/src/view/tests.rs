@@ -3,7 +3,8 @@
 use core::time::Duration;
 
 use idlewild_protocol::{
-    BootId, DepartureCause, Digest, DigestVersion, PairRate, PeerId, PeerState, QuantisedSurvival, SignedDigest,
+    BootId, DepartureCause, Digest, DigestVersion, MoveTimes, PairRate, PeerId, PeerState, QuantisedSurvival,
+    SignedDigest,
 };
 use proptest::prelude::*;
 
@@ -33,6 +34,7 @@ fn digest(peer: PeerId, boot: u64, sequence: u64) -> Digest {
         models: Vec::new(),
         up_bytes_per_s: 0,
         down_bytes_per_s: 0,
+        move_times: MoveTimes::default(),
         pairs: Vec::new(),
         coordinator: None,
     }

@@ -4,10 +4,10 @@ use idlewild_protocol::{
     Ballot, BootId, BulkRequest, Certificate, CertificateChain, ChunkHeader, ContextOpen, ContextRefusal, ContextReply,
     ContextRequest, ControlMessage, CoordinatorView, Credential, DepartureCause, Digest, DigestVersion,
     ElectionMessage, Epoch, FinishReason, Hello, HelloReply, JobEvent, JobFailure, JobInput, JobRequest, JobStart,
-    LayoutFingerprint, MAX_CHUNK_BYTES, MAX_CHUNK_TOKENS, MAX_PROBE_BYTES, ModelId, ModelInfo, ModelLoad, PairRate,
-    PeerId, PeerState, PeerTerms, PlaceOutcome, PlaceReply, PlaceRequest, Protocol, Pull, PullPart, QuantisedSurvival,
-    Refusal, RequestId, Role, Sampling, SwarmId, Term, Ticket, TicketId, TicketSecret, TokenId, Unfit, Version,
-    VersionRange,
+    LayoutFingerprint, MAX_CHUNK_BYTES, MAX_CHUNK_TOKENS, MAX_PROBE_BYTES, ModelId, ModelInfo, ModelLoad, MoveTimes,
+    PairRate, PeerId, PeerState, PeerTerms, PlaceOutcome, PlaceReply, PlaceRequest, Protocol, Pull, PullPart,
+    QuantisedSurvival, QuantisedTime, Refusal, RequestId, Role, Sampling, SwarmId, Term, Ticket, TicketId,
+    TicketSecret, TokenId, Unfit, Version, VersionRange,
 };
 use proptest::array::uniform;
 use proptest::collection::vec;
@@ -108,6 +108,12 @@ fn state() -> impl Strategy<Value = PeerState> {
     prop_oneof![Just(PeerState::Serving), Just(PeerState::Busy), leaving]
 }
 
+/// Any codes.
+fn move_times(codes: u64) -> MoveTimes {
+    let [hand_off, transfer_start, prefill_start, detection, ..] = codes.to_le_bytes().map(QuantisedTime);
+    MoveTimes { hand_off, transfer_start, prefill_start, detection }
+}
+
 /// Any digest, also one that must shed pairs to be signed.
 pub(crate) fn digest() -> impl Strategy<Value = Digest> {
     let who = (peer(), any::<u64>(), any::<u64>(), state(), any::<u32>());
@@ -128,6 +134,7 @@ pub(crate) fn digest() -> impl Strategy<Value = Digest> {
             models,
             up_bytes_per_s: rates.0,
             down_bytes_per_s: rates.1,
+            move_times: move_times(rates.0 ^ rates.1),
             pairs,
             coordinator,
         },

@@ -6,9 +6,9 @@ use idlewild_protocol::{
     LayoutFingerprint, MAX_CHUNK_BYTES, MAX_CHUNK_TOKENS, MAX_DIGEST_BYTES, MAX_DIGESTS_PER_MESSAGE,
     MAX_EXCLUDED_PEERS, MAX_FAILURE_BYTES, MAX_FORWARD_TOKENS, MAX_INPUT_BYTES, MAX_MODELS_PER_DIGEST,
     MAX_MODELS_PER_MESSAGE, MAX_NAME_BYTES, MAX_PAIRS_PER_DIGEST, MAX_PROBE_BYTES, MAX_STOP_BYTES, MAX_STOPS,
-    MAX_TERMS_PER_PLAN, MAX_TEXT_BYTES, MAX_VERSIONS_PER_MESSAGE, Message, ModelId, ModelInfo, ModelLoad, PairRate,
-    PeerId, PeerTerms, PlaceOutcome, PlaceReply, PlaceRequest, Protocol, QuantisedSurvival, RequestId, Role, Sampling,
-    Term, TokenId, Unfit, Version, VersionRange, frame,
+    MAX_TERMS_PER_PLAN, MAX_TEXT_BYTES, MAX_VERSIONS_PER_MESSAGE, Message, ModelId, ModelInfo, ModelLoad, MoveTimes,
+    PairRate, PeerId, PeerTerms, PlaceOutcome, PlaceReply, PlaceRequest, Protocol, QuantisedSurvival, QuantisedTime,
+    RequestId, Role, Sampling, Term, TokenId, Unfit, Version, VersionRange, frame,
 };
 
 use crate::samples::{certificate, digest, peer, signed, start};
@@ -38,6 +38,7 @@ fn longest_digest(models: usize, pairs: usize) -> Digest {
         slots: u16::MAX,
     };
     let pair = PairRate { peer: PeerId([0xff; 32]), bytes_per_s: u64::MAX, rtt_us: u32::MAX };
+    let longest = QuantisedTime(u8::MAX);
     Digest {
         boot: BootId(u64::MAX),
         sequence: u64::MAX,
@@ -50,6 +51,12 @@ fn longest_digest(models: usize, pairs: usize) -> Digest {
         models: vec![load; models],
         up_bytes_per_s: u64::MAX,
         down_bytes_per_s: u64::MAX,
+        move_times: MoveTimes {
+            hand_off: longest,
+            transfer_start: longest,
+            prefill_start: longest,
+            detection: longest,
+        },
         pairs: vec![pair; pairs],
         coordinator: Some(idlewild_protocol::CoordinatorView { term: Term(u64::MAX), leader: PeerId([0xff; 32]) }),
         ..digest()

@@ -16,5 +16,6 @@ mod plans;
 mod round_trip;
 mod samples;
 mod survival;
+mod times;
 mod version;
 mod wire_doc;

@@ -5,9 +5,9 @@ use idlewild_protocol::{
     Ballot, BootId, BulkRequest, Certificate, CertificateChain, ChunkHeader, ContextOpen, ContextRefusal, ContextReply,
     ContextRequest, ControlMessage, CoordinatorView, Credential, DepartureCause, Digest, DigestVersion,
     ElectionMessage, Epoch, FinishReason, Hello, HelloReply, JobEvent, JobFailure, JobInput, JobRequest, JobStart,
-    LayoutFingerprint, Measured, ModelId, ModelInfo, ModelLoad, PairRate, PeerId, PeerState, PeerTerms, PlaceOutcome,
-    PlaceReply, PlaceRequest, Protocol, Pull, PullPart, QuantisedSurvival, Refusal, RequestId, Role, Sampling,
-    SignedDigest, SwarmId, Term, Ticket, TicketId, TicketSecret, TokenId, Unfit,
+    LayoutFingerprint, Measured, ModelId, ModelInfo, ModelLoad, MoveTimes, PairRate, PeerId, PeerState, PeerTerms,
+    PlaceOutcome, PlaceReply, PlaceRequest, Protocol, Pull, PullPart, QuantisedSurvival, QuantisedTime, Refusal,
+    RequestId, Role, Sampling, SignedDigest, SwarmId, Term, Ticket, TicketId, TicketSecret, TokenId, Unfit,
 };
 
 use crate::erased::Sample;
@@ -45,6 +45,12 @@ pub(crate) fn digest() -> Digest {
         models: vec![load(true)],
         up_bytes_per_s: 12_500_000,
         down_bytes_per_s: 110_000_000,
+        move_times: MoveTimes {
+            hand_off: QuantisedTime::of(0.08),
+            transfer_start: QuantisedTime::of(0.03),
+            prefill_start: QuantisedTime::of(0.25),
+            detection: QuantisedTime::default(),
+        },
         pairs: vec![PairRate { peer: peer(3), bytes_per_s: 11_800_000, rtt_us: 420 }],
         coordinator: Some(CoordinatorView { term: Term(3), leader: peer(2) }),
     }

@@ -11,4 +11,7 @@ pub use cluster::{Cluster, FOUND_WITHIN, join, program};
 pub use launch::{Fake, Launch, Setting};
 pub use process::{Signal, children, cpu_time, resident_bytes};
 pub use running::{API_WITHIN, Agent};
-pub use status::{Assignment, Engine, Explanation, Leader, MeasuredMove, MoveStep, PeerStatus, Standby, Status, Terms};
+pub use status::{
+    Assignment, Engine, Explanation, Leader, MeasuredMove, MoveOverhead, MoveOverheads, MoveStep, PeerStatus, Standby,
+    Status, Terms,
+};

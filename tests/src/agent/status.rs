@@ -28,10 +28,36 @@ pub struct Status {
     pub requests_running: u32,
     /// Requests that it works on.
     pub jobs_running: u32,
+    /// What moves take.
+    pub overheads: MoveOverheads,
     /// The others.
     pub peers: Vec<PeerStatus>,
     /// What the user should act on.
     pub warnings: Vec<String>,
+}
+
+/// What moves take, as measured and as decisions go by it.
+#[derive(Debug, Clone, Copy, Deserialize)]
+pub struct MoveOverheads {
+    /// From the source's last token to the destination's first.
+    pub hand_off: MoveOverhead,
+    /// From a prepare to the first KV cache.
+    pub transfer: MoveOverhead,
+    /// From a prepare to the first token that was prefilled.
+    pub recompute: MoveOverhead,
+    /// Until a lost worker is known to be lost.
+    pub detection: MoveOverhead,
+}
+
+/// One of them.
+#[derive(Debug, Clone, Copy, Deserialize)]
+pub struct MoveOverhead {
+    /// How often it was measured there.
+    pub measured: u32,
+    /// The median, in seconds.
+    pub median_s: Option<f64>,
+    /// What decisions go by, in seconds.
+    pub used_s: f64,
 }
 
 /// Who coordinates.
@@ -62,6 +88,10 @@ pub struct Engine {
     pub decode_tps: f32,
     /// Prefilled tokens a second, measured.
     pub prefill_tps: f32,
+    /// Context at which one more request decodes half as fast.
+    pub decode_doubles_at: u16,
+    /// The same of prompt tokens.
+    pub prefill_doubles_at: u16,
 }
 
 /// Another peer.
@@ -176,6 +206,8 @@ pub struct Assignment {
     pub epoch: u32,
     /// Who worked.
     pub worker: String,
+    /// Who would have taken over.
+    pub fallback: Option<String>,
     /// Who decided.
     pub decided_by: String,
     /// The first token that was this worker's.

@@ -3,8 +3,8 @@
 use anyhow::Result;
 use idlewild_engine::EngineStats;
 use idlewild_protocol::{
-    BootId, DepartureCause, Digest, DigestVersion, ModelId, ModelInfo, ModelLoad, PeerId, PeerState, QuantisedSurvival,
-    SignedDigest,
+    BootId, DepartureCause, Digest, DigestVersion, ModelId, ModelInfo, ModelLoad, MoveTimes, PeerId, PeerState,
+    QuantisedSurvival, SignedDigest,
 };
 use idlewild_swarm::Identity;
 
@@ -102,6 +102,7 @@ impl Looks {
             }],
             up_bytes_per_s: 0,
             down_bytes_per_s: 0,
+            move_times: MoveTimes::default(),
             pairs: Vec::new(),
             coordinator: None,
         }

@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use idlewild_engine::{Backend, Engine, EngineConfig, FakeRates, KvType, ModelFile};
+use idlewild_engine::{Backend, DoublesAt, Engine, EngineConfig, FakeRates, KvType, ModelFile};
 use idlewild_protocol::{BootId, ContextOpen, ContextRefusal, ModelId, PeerId, RequestId, Ticket};
 use idlewild_swarm::{ContextRange, Identity, InterfaceFilter, Swarm, SwarmConfig, SwarmEvent};
 use tokio::runtime::Runtime;
@@ -233,7 +233,13 @@ async fn begin(
         kv_tokens: KV_TOKENS,
         kv_type: KvType::default(),
     });
-    let file = ModelFile { path: "fake".into(), id: model, verify: false, name: FAKE_MODEL.to_owned() };
+    let file = ModelFile {
+        path: "fake".into(),
+        id: model,
+        verify: false,
+        name: FAKE_MODEL.to_owned(),
+        doubles_at: DoublesAt::default(),
+    };
     engine.load(file).await.context("load the fake model")?;
     Ok((swarm, events, engine))
 }

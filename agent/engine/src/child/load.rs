@@ -28,7 +28,7 @@ pub(crate) fn load(backend: Backend, limits: Limits, file: &ModelFile) -> Result
         }
         Backend::Fake(rates) => Box::new(Fake::load(rates, limits)),
     };
-    let Warm { rates, kv_bytes_per_token } = warm_up(&mut *model, limits.slots)?;
+    let Warm { rates, kv_bytes_per_token } = warm_up(&mut *model, limits.slots, file.doubles_at)?;
     let facts = model.facts();
     let report = LoadedModel {
         id: file.id,

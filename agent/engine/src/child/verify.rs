@@ -53,12 +53,13 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
+    use crate::DoublesAt;
 
     fn file_of(bytes: &[u8], id: ModelId) -> (tempfile::NamedTempFile, ModelFile) {
         let mut temporary = tempfile::NamedTempFile::new().unwrap();
         temporary.write_all(bytes).unwrap();
         let path = temporary.path().to_path_buf();
-        (temporary, ModelFile { path, id, verify: true, name: "m".to_owned() })
+        (temporary, ModelFile { path, id, verify: true, name: "m".to_owned(), doubles_at: DoublesAt::default() })
     }
 
     #[test]
@@ -84,7 +85,13 @@ mod tests {
     #[test]
     fn a_missing_file_is_unreadable() {
         let path = PathBuf::from("/nonexistent/model.gguf");
-        let file = ModelFile { path, id: ModelId([0; 32]), verify: false, name: "m".to_owned() };
+        let file = ModelFile {
+            path,
+            id: ModelId([0; 32]),
+            verify: false,
+            name: "m".to_owned(),
+            doubles_at: DoublesAt::default(),
+        };
         assert!(matches!(verify(&file), Err(LoadFailure::Unreadable(_))));
     }
 }

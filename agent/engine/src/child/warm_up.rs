@@ -6,7 +6,7 @@ use idlewild_protocol::TokenId;
 
 use super::model::{Entry, Model};
 use super::rates::{FirstLook, Rates};
-use crate::LoadFailure;
+use crate::{DoublesAt, LoadFailure};
 
 /// Time after which no further measurement begins. The first token, which reads the weights from disk, is not counted:
 /// it belongs to loading.
@@ -36,17 +36,21 @@ pub(crate) struct Warm {
     pub(crate) kv_bytes_per_token: u32,
 }
 
-/// Runs a few tokens through the model and leaves its cache empty.
-pub(crate) fn warm_up(model: &mut dyn Model, slots: u16) -> Result<Warm, LoadFailure> {
+/// Runs a few tokens through the model and leaves its cache empty. Of long contexts it believes what is `known`.
+pub(crate) fn warm_up(model: &mut dyn Model, slots: u16, known: DoublesAt) -> Result<Warm, LoadFailure> {
     if let Some((prefill_tps, decode_tps, kv_bytes_per_token)) = model.known() {
         return Ok(Warm { rates: Rates::constant(prefill_tps, decode_tps), kv_bytes_per_token });
     }
     let mut trial = Trial { model, began: None, lengths: vec![0; usize::from(slots)] };
-    let warm = trial.run(slots);
+    let warm = trial.run(slots, known);
     for slot in 0..slots {
         trial.model.forget(slot);
     }
     warm.map_err(LoadFailure::Broken)
+}
+
+fn known_or(known_tokens: u16, assumed_tokens: f32) -> f32 {
+    if known_tokens > 0 { f32::from(known_tokens) } else { assumed_tokens }
 }
 
 struct Trial<'a> {
@@ -57,7 +61,7 @@ struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    fn run(&mut self, slots: u16) -> Result<Warm, String> {
+    fn run(&mut self, slots: u16, known: DoublesAt) -> Result<Warm, String> {
         self.evaluate(0..1, 1)?;
         self.began = Some(Instant::now());
         let bytes_before = self.model.state_bytes(0);
@@ -79,7 +83,10 @@ impl Trial<'_> {
             decode_tps: 1.0 / alone_s,
             growth,
             context_tokens: self.lengths[0] as f32,
-            doubles_at: (ratio * DOUBLES_AT_SHARES.0, ratio * DOUBLES_AT_SHARES.1),
+            doubles_at: (
+                known_or(known.prefill, ratio * DOUBLES_AT_SHARES.0),
+                known_or(known.decode, ratio * DOUBLES_AT_SHARES.1),
+            ),
         });
         Ok(Warm { rates, kv_bytes_per_token })
     }

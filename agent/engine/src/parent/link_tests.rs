@@ -8,7 +8,7 @@ use idlewild_protocol::{JobInput, ModelId, Sampling};
 use super::*;
 use crate::child::pipe;
 use crate::job::{Role, SequenceId};
-use crate::{Backend, EngineConfig, EngineJob, FakeRates, KvType, LoadFailure, ModelFile, SequenceEvent};
+use crate::{Backend, DoublesAt, EngineConfig, EngineJob, FakeRates, KvType, LoadFailure, ModelFile, SequenceEvent};
 
 fn child() -> Child {
     let test = std::env::current_exe().unwrap();
@@ -33,7 +33,13 @@ fn configure(backend: Backend) -> EngineCommand {
 }
 
 fn load(path: &str) -> EngineCommand {
-    let file = ModelFile { path: path.into(), id: ModelId([1; 32]), verify: false, name: "m".to_owned() };
+    let file = ModelFile {
+        path: path.into(),
+        id: ModelId([1; 32]),
+        verify: false,
+        name: "m".to_owned(),
+        doubles_at: DoublesAt::default(),
+    };
     EngineCommand::Load(file)
 }
 

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use idlewild_engine::{Backend, EngineConfig, EngineJob, EngineStream, FakeRates, KvType, ModelFile, SequenceEvent};
+use idlewild_engine::{
+    Backend, DoublesAt, EngineConfig, EngineJob, EngineStream, FakeRates, KvType, ModelFile, SequenceEvent,
+};
 use idlewild_protocol::{FinishReason, JobInput, ModelId, Sampling, TokenId};
 use tokio::time::timeout;
 
@@ -34,7 +36,13 @@ pub(crate) fn fake_config(decode_tps: f32) -> EngineConfig {
 }
 
 pub(crate) fn file(id: ModelId) -> ModelFile {
-    ModelFile { path: PathBuf::from("fake.gguf"), id, verify: false, name: "fake".to_owned() }
+    ModelFile {
+        path: PathBuf::from("fake.gguf"),
+        id,
+        verify: false,
+        name: "fake".to_owned(),
+        doubles_at: DoublesAt::default(),
+    }
 }
 
 pub(crate) fn job(prompt: &str, max_tokens: u32) -> EngineJob {

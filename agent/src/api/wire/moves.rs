@@ -67,6 +67,30 @@ impl MeasuredMove {
     }
 }
 
+/// What moves and losses take beside their tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct OverheadsReply {
+    /// O_h: from the source's last token to the destination's first.
+    pub hand_off: OverheadReply,
+    /// O_t: from a prepare to the first KV cache at the destination.
+    pub transfer: OverheadReply,
+    /// O_r: from a prepare to the first token that the destination has prefilled.
+    pub recompute: OverheadReply,
+    /// D: from the time a token was due to when its worker was known to be lost.
+    pub detection: OverheadReply,
+}
+
+/// One of them.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct OverheadReply {
+    /// How often it was measured here, with requests of this peer: the latest 15 times count.
+    pub measured: u32,
+    /// Their median in seconds; none of fewer than three.
+    pub median_s: Option<f64>,
+    /// Seconds that decisions go by: the median over the peers that have measured it, else what is assumed.
+    pub used_s: f64,
+}
+
 /// Asks for a running request to go on at another peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MoveRequest {

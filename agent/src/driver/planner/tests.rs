@@ -2,8 +2,8 @@
 
 use idlewild_coordinator::ownership::{self, Limits, RequestMachine, RequestSpec};
 use idlewild_protocol::{
-    BootId, Digest, Epoch, JobEvent, JobInput, ModelId, ModelLoad, PeerState, PlaceOutcome, PlanRefusal, PlanStep,
-    QuantisedSurvival, RequestStage, Sampling, TokenId,
+    BootId, Digest, Epoch, JobEvent, JobInput, ModelId, ModelLoad, MoveTimes, PeerState, PlaceOutcome, PlanRefusal,
+    PlanStep, QuantisedSurvival, RequestStage, Sampling, TokenId,
 };
 use tokio::sync::mpsc;
 
@@ -46,6 +46,7 @@ fn digest(peer: PeerId, mean_s: f64) -> Digest {
         models: vec![model],
         up_bytes_per_s: 100_000_000,
         down_bytes_per_s: 100_000_000,
+        move_times: MoveTimes::default(),
         pairs: Vec::new(),
         coordinator: None,
     }

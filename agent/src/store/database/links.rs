@@ -1,5 +1,6 @@
 //! What was measured, so that a restarted agent need not measure it again.
 
+use idlewild_engine::DoublesAt;
 use idlewild_protocol::{ModelId, PeerId};
 use rusqlite::params;
 
@@ -35,6 +36,8 @@ pub struct RateRecord {
     pub decode_tps: f32,
     /// Prefilled tokens a second.
     pub prefill_tps: f32,
+    /// Contexts that double the time of a token.
+    pub doubles_at: DoublesAt,
     /// Bytes of KV cache for a token.
     pub kv_bytes_per_token: u32,
     /// Milliseconds to load it.
@@ -87,9 +90,13 @@ impl Store {
                 rate.prefill_tps,
                 rate.kv_bytes_per_token,
                 rate.load_ms,
-                rate.measured_s.cast_signed()
+                rate.measured_s.cast_signed(),
+                rate.doubles_at.decode,
+                rate.doubles_at.prefill
             ];
-            connection.execute("INSERT OR REPLACE INTO rates VALUES (?1, ?2, ?3, ?4, ?5, ?6)", values)?;
+            let sql = "INSERT OR REPLACE INTO rates (model, decode_tps, prefill_tps, kv_bytes_per_token, load_ms,
+                       measured_s, decode_doubles_at, prefill_doubles_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+            connection.execute(sql, values)?;
             let keep =
                 "DELETE FROM rates WHERE model NOT IN (SELECT model FROM rates ORDER BY measured_s DESC LIMIT ?1)";
             connection.execute(keep, [MAX_RATES]).map(|_| ())
@@ -100,7 +107,9 @@ impl Store {
     /// All rates on record.
     pub async fn rates(&self) -> Result<Vec<RateRecord>, StoreError> {
         self.call(|connection| {
-            let sql = "SELECT model, decode_tps, prefill_tps, kv_bytes_per_token, load_ms, measured_s FROM rates";
+            let sql =
+                "SELECT model, decode_tps, prefill_tps, kv_bytes_per_token, load_ms, measured_s, decode_doubles_at,
+                       prefill_doubles_at FROM rates";
             let rate_of = |row: &rusqlite::Row<'_>| {
                 Ok(RateRecord {
                     model: ModelId(row.get(0)?),
@@ -109,6 +118,7 @@ impl Store {
                     kv_bytes_per_token: row.get(3)?,
                     load_ms: row.get(4)?,
                     measured_s: row.get::<_, i64>(5)? as u64,
+                    doubles_at: DoublesAt { decode: row.get(6)?, prefill: row.get(7)? },
                 })
             };
             connection.prepare(sql)?.query_map([], rate_of)?.collect()

@@ -72,6 +72,10 @@ const MIGRATIONS: &[&str] = &[
         leaves_1800s REAL NOT NULL
     ) STRICT;
 ",
+    "
+    ALTER TABLE rates ADD COLUMN decode_doubles_at INTEGER NOT NULL DEFAULT 0;   -- context that doubles a token's time;
+    ALTER TABLE rates ADD COLUMN prefill_doubles_at INTEGER NOT NULL DEFAULT 0;  -- 0: not known
+",
 ];
 
 /// The schema as it was at an earlier version.

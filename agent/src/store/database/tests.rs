@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use idlewild_engine::DoublesAt;
 use idlewild_protocol::{
     DepartureCause, ModelId, PeerId, Refusal, RequestId, SwarmId, Term, Ticket, TicketId, TicketSecret,
 };
 use tempfile::TempDir;
 
+use super::schema::create_version;
 use super::*;
 use crate::api::wire::ExplainReply;
 #[cfg(target_os = "linux")]
@@ -181,6 +183,7 @@ async fn rates_read_back_as_they_were_measured() {
         model: ModelId([1; 32]),
         decode_tps: 88.5,
         prefill_tps: 261.0,
+        doubles_at: DoublesAt { decode: 1100, prefill: u16::MAX },
         kv_bytes_per_token: 23_053,
         load_ms: 400,
         measured_s: 9,
@@ -188,6 +191,23 @@ async fn rates_read_back_as_they_were_measured() {
     store.record_rate(RateRecord { decode_tps: 1.0, ..rate }).await.unwrap();
     store.record_rate(rate).await.unwrap();
     assert_eq!(store.rates().await.unwrap(), [rate]);
+}
+
+#[tokio::test]
+async fn rates_of_an_earlier_schema_are_kept_and_say_nothing_of_long_contexts() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("idlewild.db");
+    let connection = Connection::open(&path).unwrap();
+    create_version(&connection, 2);
+    connection.execute("INSERT INTO rates VALUES (?1, 88.5, 261.0, 23053, 400, 9)", [[1_u8; 32]]).unwrap();
+    drop(connection);
+    let store = Store::open(&path).unwrap();
+    let rates = store.rates().await.unwrap();
+    assert_eq!((rates.len(), rates[0].decode_tps, rates[0].doubles_at), (1, 88.5, DoublesAt::default()));
+    let doubles_at = DoublesAt { decode: 1100, prefill: 2100 };
+    store.record_rate(RateRecord { doubles_at, ..rates[0] }).await.unwrap();
+    drop(store);
+    assert_eq!(Store::open(&path).unwrap().rates().await.unwrap()[0].doubles_at, doubles_at);
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ impl Job<'_> {
     /// The sequence has its slot: chunks can come.
     pub(super) fn begin_to_pull(&mut self) -> Result<(), End> {
         let Some(pull) = self.pull.take() else { return self.begin_to_work() };
-        let source = self.worker.pull_source(self.whose, pull);
+        let source = self.worker.pull_source(self.whose, pull, self.sent.all());
         let is_once = self.role != Role::StandsBy;
         let Some(source) = source else {
             self.withdraw_expectation();

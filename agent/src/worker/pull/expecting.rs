@@ -68,7 +68,13 @@ mod tests {
             kv_tokens: 64,
             kv_type: KvType::F16,
         });
-        let file = ModelFile { path: PathBuf::from("fake"), id: MODEL, verify: false, name: "fake".to_owned() };
+        let file = ModelFile {
+            path: PathBuf::from("fake"),
+            id: MODEL,
+            verify: false,
+            name: "fake".to_owned(),
+            doubles_at: idlewild_engine::DoublesAt::default(),
+        };
         engine.load(file).await.unwrap();
         engine
     }

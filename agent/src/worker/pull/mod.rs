@@ -34,10 +34,7 @@ pub(super) use source::Source;
 /// Times that a stream may break before the rest is made from the ids.
 const STREAMS_MAX: u32 = 3;
 
-/// Times in a row that a holder may not hold yet what its origin says it does.
-const NOT_YET_MAX: u32 = 40;
-
-/// The same of a holder that computes no more: it will never hold it.
+/// Times in a row that a holder which computes no more may not hold what its origin says it does: it will never hold it.
 const NEVER_MAX: u32 = 3;
 
 /// Between two streams to a holder that is busy, or cut off.
@@ -46,10 +43,10 @@ const AGAIN: Duration = Duration::from_millis(100);
 /// Positions behind a holder's up to which a pull keeps up with it.
 const FEEDS_TOKENS: u32 = 48;
 
-/// Between two such questions: about a token of a slow machine.
+/// Between two questions for what a holder does not hold yet: about a token of a slow machine.
 const NOT_YET: Duration = Duration::from_millis(25);
 
-/// Between two signs of life to whoever waits: origins give up after 3.5 s of silence, and a window may lie between two.
+/// Between two signs of life to whoever waits, as long as the holder is in its time: origins give up after 3.5 s of silence.
 const SIGN: Duration = Duration::from_secs(1);
 
 /// A link that carries fewer tokens a second than this many times what we prefill is helped by prefilling from the other
@@ -151,10 +148,8 @@ impl Pull {
 
     async fn open(&self) -> Result<ContextClient, OpenError> {
         let opening = self.source.swarm.open_context(self.source.holder, self.source.open);
-        match self.pace.until() {
-            Some(until) => timeout_at(until, opening).await.unwrap_or(Err(OpenError::TimedOut)),
-            None => opening.await,
-        }
+        let until = self.pace.opens_until(Instant::now());
+        timeout_at(until, opening).await.unwrap_or(Err(OpenError::TimedOut))
     }
 
     async fn converse(&mut self, plan: &mut PullPlan, client: &mut ContextClient) -> Left {
@@ -172,11 +167,12 @@ impl Pull {
             }
             self.expecting.expect(plan.expect());
             let deadline = self.pace.until();
+            let look = deadline.map_or(self.signed, |until| until.min(self.signed + SIGN));
             let answer = tokio::select! {
                 answer = client.next(), if deadline.is_some() => answer,
-                () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => {
+                () = sleep_until(look), if deadline.is_some() => {
                     let (now, received) = (Instant::now(), self.received(client));
-                    if !self.pace.is_kept(now, received) {
+                    if deadline.is_some_and(|until| until <= now) && !self.pace.is_kept(now, received) {
                         info!(holder = %self.source.holder.short(), "a KV cache comes too slowly; the ids make the rest");
                         return Left::Over;
                     }
@@ -202,13 +198,10 @@ impl Pull {
                     self.show_life(now);
                     self.judge(plan, client, known);
                 }
-                Taken::NotYet if not_yet < if all.is_final { NEVER_MAX } else { NOT_YET_MAX } => {
+                // It has not read the prompt that far. Its time runs on: it has to, by as much as any other has to bring.
+                Taken::NotYet if not_yet < NEVER_MAX || !all.is_final => {
                     not_yet += 1;
                     plan.put_off(range);
-                    // It answers: it has not read the prompt that far.
-                    let now = Instant::now();
-                    self.pace.begin_anew(now, self.received(client));
-                    self.show_life(now);
                     tokio::time::sleep(NOT_YET).await;
                 }
                 Taken::NotYet if all.is_final && plan.turn_to_the_front(held) => not_yet = 0,

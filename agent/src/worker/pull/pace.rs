@@ -9,8 +9,17 @@ use tokio::time::Instant;
 /// opening a stream included. A holder that stands still is given up well before an origin gives us up.
 const WANTED: Duration = Duration::from_secs(1);
 
-/// The same for a standby: its origin gives it up after 5 s without news, and a busy holder may take a second for a step.
+/// The same for a standby, whose origin is in no hurry.
 const OPTION: Duration = Duration::from_secs(2);
+
+/// A holder gives a chunk between two of its steps. One whose steps are slow gets the time of so many of them,
+const STEPS: u32 = 2;
+
+/// but no more than this: whoever waits could have made some of the context meanwhile.
+const WANTED_MAX: Duration = Duration::from_secs(4);
+
+/// The same for a standby.
+const OPTION_MAX: Duration = Duration::from_secs(12);
 
 /// What a link may bring of what prefilling would make, before it is of no use.
 const LEAST_SHARE: f64 = 0.25;
@@ -27,16 +36,26 @@ struct Window {
 #[derive(Debug)]
 pub(super) struct Pace {
     length: Duration,
+    /// For opening a stream: its agent does that, whatever its engine does.
+    opening: Duration,
     least_bytes: f64,
     window: Option<Window>,
 }
 
 impl Pace {
-    /// Of a pull that begins `now`, into a peer that would make `made_bytes_per_s` of KV cache from the ids.
-    pub(super) fn new(now: Instant, is_waited_for: bool, made_bytes_per_s: f64) -> Self {
-        let length = if is_waited_for { WANTED } else { OPTION };
+    /// Of a pull that begins `now`, into a peer that would make `made_bytes_per_s` of KV cache from the ids, out of one whose
+    /// steps take as long as `step`.
+    pub(super) fn new(now: Instant, is_waited_for: bool, made_bytes_per_s: f64, step: Duration) -> Self {
+        let (least, most) = if is_waited_for { (WANTED, WANTED_MAX) } else { (OPTION, OPTION_MAX) };
+        let length = step.saturating_mul(STEPS).clamp(least, most);
         let least_bytes = made_bytes_per_s * WANTED.as_secs_f64() * LEAST_SHARE;
-        Self { length, least_bytes, window: Some(Window { until: now + length, mark: 0 }) }
+        Self { length, opening: least, least_bytes, window: Some(Window { until: now + length, mark: 0 }) }
+    }
+
+    /// How long a stream that is opened now may take.
+    pub(super) fn opens_until(&self, now: Instant) -> Instant {
+        let opening = now + self.opening;
+        self.until().map_or(opening, |until| until.min(opening))
     }
 
     /// Something is owed, and `received` bytes have come in all.
@@ -76,11 +95,29 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
+    /// A step of a small model.
+    const QUICK: Duration = Duration::from_millis(20);
+
+    #[test]
+    fn a_holder_of_slow_steps_gets_the_time_of_two_within_bounds() {
+        let now = Instant::now();
+        let length_ms = |is_waited_for, step_ms| {
+            let pace = Pace::new(now, is_waited_for, 100.0, MS * step_ms);
+            (pace.until().unwrap() - now).as_millis()
+        };
+        let lengths =
+            [0, 400, 1500, 3000, 600_000].map(|step_ms| (length_ms(true, step_ms), length_ms(false, step_ms)));
+        assert_eq!(lengths, [(1000, 2000), (1000, 2000), (3000, 3000), (4000, 6000), (4000, 12_000)]);
+        let slow = Pace::new(now, false, 100.0, MS * 3000);
+        assert_eq!(slow.opens_until(now), now + OPTION, "its agent is as quick as any");
+        assert_eq!(slow.opens_until(now + 5000 * MS), now + 6000 * MS);
+    }
+
     #[test]
     fn the_first_bytes_have_a_deadline_from_the_start_on() {
         let now = Instant::now();
-        assert_eq!(Pace::new(now, true, 100.0).until(), Some(now + WANTED));
-        let mut pace = Pace::new(now, false, 100.0);
+        assert_eq!(Pace::new(now, true, 100.0, QUICK).until(), Some(now + WANTED));
+        let mut pace = Pace::new(now, false, 100.0, QUICK);
         pace.owe(now + 1900 * MS, 0);
         assert_eq!(pace.until(), Some(now + OPTION), "to ask wins no time");
         assert!(!pace.is_kept(now + OPTION, 24));
@@ -90,7 +127,7 @@ mod tests {
     #[test]
     fn whoever_dribbles_is_given_up_and_whoever_keeps_up_goes_on() {
         let mut now = Instant::now();
-        let mut pace = Pace::new(now, true, 4000.0);
+        let mut pace = Pace::new(now, true, 4000.0, QUICK);
         for second in 1..10 {
             now = pace.until().unwrap();
             pace.owe(now, second * 1000);
@@ -98,13 +135,13 @@ mod tests {
         }
         now = pace.until().unwrap();
         assert!(!pace.is_kept(now, 9_999));
-        assert!(!Pace::new(now, true, 0.0).is_kept(now, 0), "nothing is too little, whatever the rate");
+        assert!(!Pace::new(now, true, 0.0, QUICK).is_kept(now, 0), "nothing is too little, whatever the rate");
     }
 
     #[test]
     fn an_answer_and_a_pause_without_debts_begin_it_anew() {
         let now = Instant::now();
-        let mut pace = Pace::new(now, true, 4000.0);
+        let mut pace = Pace::new(now, true, 4000.0, QUICK);
         pace.begin_anew(now + 400 * MS, 500);
         assert_eq!(pace.until(), Some(now + 400 * MS + WANTED));
         assert!(!pace.is_kept(now + 1400 * MS, 1000), "what came before does not count");

@@ -7,13 +7,10 @@
 
 use std::collections::VecDeque;
 
-use idlewild_protocol::PullPart;
+use idlewild_protocol::{FEED_TOKENS, PullPart};
 
 /// Pulls under way: while one chunk is copied at either end, the next is on the link.
 const UNDER_WAY_MAX: usize = 3;
-
-/// New positions that are worth a chunk of their own, and what a destination may prefill in a moment at the hand-over.
-const FEED_TOKENS: u32 = 16;
 
 /// What a destination may be evaluating when a chunk is asked for: chunks keep so far away from what it holds, since it would
 /// have to drop one that it has run into.

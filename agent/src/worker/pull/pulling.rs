@@ -46,8 +46,8 @@ impl Pulling {
         let (expecting, revoker) = expecting::revocable(handle.clone());
         let made_bytes_per_s = source.prefill_tps * f64::from(source.kv_bytes_per_token);
         let pull = Pull {
-            pace: Pace::new(now, is_once, made_bytes_per_s),
-            sizes: Sizes::new(now, source.kv_bytes_per_token, source.kv_tps),
+            pace: Pace::new(now, is_once, made_bytes_per_s, source.step),
+            sizes: Sizes::new(now, source.kv_bytes_per_token, (source.kv_tps, source.step)),
             source,
             handle,
             expecting,

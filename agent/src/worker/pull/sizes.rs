@@ -15,6 +15,10 @@ const CHUNK_TOKENS_UNKNOWN: u32 = 16;
 /// Seconds that a chunk may take on a slow link: what is under way when the two ends meet is of no use.
 const CHUNK_S: f64 = 0.1;
 
+/// The same in steps of a holder that makes long ones: it gives a chunk between two of them, so that the wait is not the
+/// link's.
+const CHUNK_STEPS: f64 = 2.0;
+
 /// Positions of a chunk, whatever their size.
 const CHUNK_TOKENS: RangeInclusive<u32> = 8..=256;
 
@@ -23,6 +27,8 @@ const CHUNK_TOKENS: RangeInclusive<u32> = 8..=256;
 pub(super) struct Sizes {
     tokens: u32,
     most: u32,
+    /// Seconds that a chunk may take.
+    chunk_s: f64,
     /// The last chunk made it larger: the link carries more than what has come shows.
     grows: bool,
     /// What comes next has been on its way since then, as far as the link is concerned.
@@ -30,12 +36,13 @@ pub(super) struct Sizes {
 }
 
 impl Sizes {
-    /// For a link that is believed to carry `kv_tps` tokens a second, if anything is.
-    pub(super) fn new(now: Instant, kv_bytes_per_token: u32, kv_tps: Option<f64>) -> Self {
+    /// For a link that is believed to carry `kv_tps` tokens a second, if anything is, from a holder of such steps.
+    pub(super) fn new(now: Instant, kv_bytes_per_token: u32, (kv_tps, step): (Option<f64>, Duration)) -> Self {
         let by_bytes = CHUNK_BYTES / kv_bytes_per_token.max(1);
         let most = by_bytes.clamp(*CHUNK_TOKENS.start(), *CHUNK_TOKENS.end());
         let by_time = kv_tps.map_or(CHUNK_TOKENS_UNKNOWN, |tps| (tps * CHUNK_S) as u32);
-        Self { tokens: by_time.clamp(*CHUNK_TOKENS.start(), most), most, grows: false, since: now }
+        let chunk_s = CHUNK_S.max(CHUNK_STEPS * step.as_secs_f64());
+        Self { tokens: by_time.clamp(*CHUNK_TOKENS.start(), most), most, chunk_s, grows: false, since: now }
     }
 
     /// Positions of the next chunk.
@@ -59,7 +66,7 @@ impl Sizes {
         let took = now.saturating_duration_since(self.since).max(Duration::from_millis(1));
         self.since = now;
         if tokens >= self.tokens {
-            let carried = (f64::from(tokens) * CHUNK_S / took.as_secs_f64()) as u32;
+            let carried = (f64::from(tokens) * self.chunk_s / took.as_secs_f64()) as u32;
             let next = carried.clamp(self.tokens / 2, self.tokens.saturating_mul(2));
             let next = next.clamp(*CHUNK_TOKENS.start(), self.most);
             self.grows = next > self.tokens;
@@ -77,7 +84,7 @@ mod tests {
     /// The size after so many chunks over a link that carries so many tokens a second.
     fn settled(start: Option<f64>, tps: u32, chunks: u32) -> u32 {
         let mut now = Instant::now();
-        let mut sizes = Sizes::new(now, 1000, start);
+        let mut sizes = Sizes::new(now, 1000, (start, Duration::ZERO));
         for _ in 0..chunks {
             let tokens = sizes.tokens();
             now += Duration::from_secs(1) * tokens / tps;
@@ -95,15 +102,26 @@ mod tests {
     }
 
     #[test]
+    fn the_steps_of_a_slow_holder_do_not_make_its_chunks_small() {
+        let (mut now, step) = (Instant::now(), 500 * MS);
+        let mut sizes = Sizes::new(now, 1000, (None, step));
+        for expected in [32, 64, 128, 256, 256] {
+            now += step;
+            sizes.came(now, sizes.tokens());
+            assert_eq!(sizes.tokens(), expected);
+        }
+    }
+
+    #[test]
     fn no_chunk_is_larger_than_may_be_sent_and_feeds_say_nothing() {
         let now = Instant::now();
-        let mut sizes = Sizes::new(now, 100_000, Some(1e9));
+        let mut sizes = Sizes::new(now, 100_000, (Some(1e9), Duration::ZERO));
         assert_eq!(sizes.tokens(), 60);
         sizes.came(now + 500 * MS, 16);
         assert_eq!(sizes.tokens(), 60);
         sizes.asked(now + 9_000 * MS);
         sizes.came(now + 9_001 * MS, 60);
         assert_eq!(sizes.tokens(), 60, "a pause is not the link's");
-        assert_eq!(Sizes::new(now, 10_000_000, None).tokens(), 8);
+        assert_eq!(Sizes::new(now, 10_000_000, (None, Duration::ZERO)).tokens(), 8);
     }
 }

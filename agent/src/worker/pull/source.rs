@@ -1,5 +1,7 @@
 //! What a pull needs to know of both its ends.
 
+use std::time::Duration;
+
 use idlewild_engine::WAITING_CHUNKS_BYTES_MAX;
 use idlewild_protocol::{ContextOpen, PeerId, PullPart};
 use idlewild_swarm::Swarm;
@@ -18,6 +20,8 @@ pub(in crate::worker) struct Source {
     pub(in crate::worker) prefill_tps: f64,
     /// Tokens a second that the link carries, if that is known.
     pub(in crate::worker) kv_tps: Option<f64>,
+    /// How long a step of the holder's takes; nothing where that is not known.
+    pub(in crate::worker) step: Duration,
     /// Counts what comes.
     pub(in crate::worker) moved: Moved,
 }

@@ -37,6 +37,23 @@ async fn a_standby_whose_holder_says_nothing_makes_the_context_itself_however_ma
 }
 
 #[tokio::test]
+async fn a_holder_whose_steps_are_slow_as_it_says_is_waited_for() {
+    let world = World::new();
+    // Longer than a holder of which nothing is known may take.
+    let rates = FakeRates { decode_tps: 0.4, ..STEADY };
+    let source = Peer::start(&world, Nature { rates, ..ABLE }, &[]).await;
+    let destination = Peer::start(&world, Nature { rates: UNABLE_TO_PREFILL, ..ABLE }, &[&source]).await;
+    let mut running = source.runs(job(1, 1, words(34), None));
+    say(&mut running, JobRequest::Offer { to: Some(destination.id()) }).await;
+    let prompt = prompt_of(&mut running).await;
+    // It reads the prompt and draws the first token.
+    tokens(&mut running, 0, 1).await;
+    destination.worker.heard(source.id(), &source.worker.loads());
+    let mut standby = source.has_prepared(&destination, job(1, 0, ids(&prompt, &[]), Some(whole_from(&source)))).await;
+    assert_eq!(until_held(&mut standby, 32).await, 32);
+}
+
+#[tokio::test]
 async fn a_context_that_is_refused_is_asked_for_once() {
     let world = World::new();
     let source = Peer::start(&world, ABLE, &[]).await;

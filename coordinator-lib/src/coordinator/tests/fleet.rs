@@ -3,8 +3,8 @@
 use core::time::Duration;
 
 use idlewild_protocol::{
-    BootId, Digest, ModelId, ModelLoad, PeerId, PeerState, PlaceOutcome, PlaceReply, PlaceRequest, QuantisedSurvival,
-    RequestId, Term, Unfit,
+    BootId, Digest, ModelId, ModelLoad, MoveTimes, PeerId, PeerState, PlaceOutcome, PlaceReply, PlaceRequest,
+    QuantisedSurvival, RequestId, Term, Unfit,
 };
 
 use crate::Now;
@@ -51,6 +51,7 @@ pub(super) fn digest(n: u8, model: ModelLoad) -> Digest {
         models: vec![model],
         up_bytes_per_s: 0,
         down_bytes_per_s: 0,
+        move_times: MoveTimes::default(),
         pairs: Vec::new(),
         coordinator: None,
     }

@@ -4,6 +4,7 @@ mod fleet;
 mod follows;
 mod full_scan;
 mod leading;
+mod measured;
 mod places;
 mod random_inputs;
 mod random_views;

@@ -8,7 +8,7 @@ use super::veto::{Scruples, Veto};
 use super::way::from_here;
 use super::weigh::Weighing;
 use super::{Candidate, CandidateTerms, Host, Leaving, StayTerms};
-use crate::cost::{Overheads, Preparation, Route, Takeover, Way, context_at_failure_tokens, keep_up_s};
+use crate::cost::{Overheads, Preparation, Route, Takeover, Way, context_at_failure_tokens, keep_up_s, round_s};
 
 /// A candidate that could prepare, and how.
 pub(super) struct Destination<'w, 'a, K> {
@@ -63,6 +63,7 @@ impl<'w, 'a, K: Copy + PartialEq> Destination<'w, 'a, K> {
             kv_tps,
             kv_bytes_per_token: if kv_tps > 0.0 { kv_bytes_per_token } else { 0.0 },
             round_trip_s: if path.round_trip_s > 0.0 { path.round_trip_s } else { 0.0 },
+            round_s: round_s(host.rates.decode_tps, host.rates.prefill_tps),
         };
         let preparation = from_here(weighing, host, &route).ok_or(Veto::CannotKeepUp)?;
         Ok(Self { weighing, candidate, route, preparation })
