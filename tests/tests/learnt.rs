@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use idlewild_tests::agent::{FOUND_WITHIN, MoveOverhead};
 use idlewild_tests::lab::real_model;
-use idlewild_tests::{Agent, Cluster, FAKE_MODEL, Fake, Launch, REAL_MODEL, Verdict, completion, in_lab};
+use idlewild_tests::{Agent, Cluster, FAKE_MODEL, Fake, Launch, REAL_MODEL, Verdict, completion, in_lab, within};
 
 /// Seconds for which a short answer and a digest may take on a busy machine.
 const SOON: Duration = Duration::from_secs(30);
@@ -98,7 +98,11 @@ fn what_an_origin_measures_of_its_moves_reaches_whoever_coordinates() -> Verdict
             let worker = story.assignments.last().context("a worker")?.worker.clone();
             let to = if worker == one.peer()? { other.peer()? } else { one.peer()? };
             origin.move_request(&request, to, "whole", &[])?;
-            origin.until_moved(&request, to)?;
+            within(SOON, "a worker that says tokens", || {
+                let story = origin.explain(&request)?;
+                let last = story.assignments.last().filter(|last| last.worker == to);
+                Ok(last.and_then(|last| last.measured?.stall_ms))
+            })?;
         }
         let answer = reader.join().map_err(|_| anyhow::anyhow!("a reader panicked"))??;
         ensure!(answer.moves == u64::from(MOVES), "{answer:?}");

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use idlewild_engine::{
     Backend, DoublesAt, Engine, EngineConfig, EngineError, EngineJob, KvType, LoadFailure, ModelFile, SequenceEvent,
 };
-use idlewild_protocol::{FinishReason, JobFailure, ModelId, Sampling};
+use idlewild_protocol::{FinishReason, JobFailure, Sampling};
 use support::{MODEL, answer, chat, child_program, job, soon, until};
 
 /// The model's path; without one the test says so and passes.
@@ -87,8 +87,9 @@ async fn what_is_known_of_long_contexts_is_believed_until_some_are_seen() {
     soon("the load", engine.load(ModelFile { doubles_at, ..file(&path) })).await.unwrap();
     let near = |tokens: u16, known: u16| tokens.abs_diff(known) <= known / 100;
     until(&engine, "rates", |s| near(s.decode_doubles_at, 9000) && near(s.prefill_doubles_at, 11_000)).await;
-    soon("another load", engine.load(ModelFile { id: ModelId([4; 32]), ..file(&path) })).await.unwrap();
-    until(&engine, "other rates", |s| (1..8000).contains(&s.decode_doubles_at)).await;
+    let (other, _notices) = Engine::in_process(config());
+    soon("the load", other.load(file(&path))).await.unwrap();
+    until(&other, "rates by the model's form", |s| (1..8000).contains(&s.decode_doubles_at)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

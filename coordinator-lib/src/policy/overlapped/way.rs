@@ -31,13 +31,14 @@ pub(super) fn from_here<K: Copy + PartialEq>(
 }
 
 /// What begins later is ready later: a model has to be loaded first. What waits behind others is no destination (VETO).
-fn begun_later(overheads: &Overheads, wait_s: f64) -> Overheads {
+fn begun_later(overheads: &Overheads, load_s: f64) -> Overheads {
     let Overheads { recompute_s, transfer_s, .. } = *overheads;
-    Overheads { recompute_s: recompute_s + wait_s, transfer_s: transfer_s + wait_s, ..*overheads }
+    Overheads { recompute_s: recompute_s + load_s, transfer_s: transfer_s + load_s, ..*overheads }
 }
 
 fn anew<K: Copy + PartialEq>(weighing: &Weighing<'_, K>, host: &Host<'_, K>, route: &Route) -> Option<Preparation> {
-    let overheads = &begun_later(&weighing.parameters.overheads, host.known_wait_s());
+    let load_s = if host.queued == 0 { host.known_wait_s() } else { 0.0 };
+    let overheads = &begun_later(&weighing.parameters.overheads, load_s);
     match (weighing.parameters.way_choice, weighing.request.leaving) {
         (WayChoice::ByPhi, _) => preparation(route, overheads),
         (WayChoice::ByWorth, Leaving::Unannounced) => {
