@@ -62,41 +62,17 @@ async fn idle(jobs: &mut watch::Receiver<u32>, idle_stop: Duration) {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
     use std::pin::pin;
 
     use futures::FutureExt;
-    use idlewild_engine::{Backend, EngineConfig, EngineError, FakeRates, KvType, ModelFile};
-    use idlewild_protocol::{DepartureCause, ModelId};
+    use idlewild_engine::EngineError;
+    use idlewild_protocol::DepartureCause;
 
     use super::*;
+    use crate::worker::fake::{engine, file};
 
     /// For what takes milliseconds on an idle machine.
     const SOON: Duration = Duration::from_secs(30);
-
-    fn engine() -> Engine {
-        let (engine, _) = Engine::in_process(EngineConfig {
-            program: PathBuf::from("none"),
-            arguments: Vec::new(),
-            backend: Backend::Fake(FakeRates::INSTANT),
-            threads: 1,
-            slots: 1,
-            context_tokens: 64,
-            kv_tokens: 64,
-            kv_type: KvType::F16,
-        });
-        engine
-    }
-
-    fn file() -> ModelFile {
-        ModelFile {
-            path: PathBuf::from("fake"),
-            id: ModelId([7; 32]),
-            verify: false,
-            name: "fake".to_owned(),
-            doubles_at: idlewild_engine::DoublesAt::default(),
-        }
-    }
 
     /// On one thread: what was asked of the engine waits until the test does.
     #[tokio::test]

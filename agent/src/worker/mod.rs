@@ -13,6 +13,8 @@
 
 mod contexts;
 mod early;
+#[cfg(test)]
+mod fake;
 mod gate;
 mod holders;
 mod job;

@@ -44,38 +44,18 @@ impl Drop for Revoker {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
     use std::time::Duration;
 
-    use idlewild_engine::{
-        Backend, Engine, EngineConfig, EngineJob, EngineStream, FakeRates, KvType, ModelFile, SequenceEvent,
-    };
-    use idlewild_protocol::{JobInput, ModelId, Sampling, TokenId};
+    use idlewild_engine::{Engine, EngineJob, EngineStream, SequenceEvent};
+    use idlewild_protocol::{JobInput, Sampling, TokenId};
     use tokio::time::timeout;
 
     use super::*;
+    use crate::worker::fake::{MODEL, engine, file};
 
-    const MODEL: ModelId = ModelId([7; 32]);
-
-    async fn engine() -> Engine {
-        let (engine, _) = Engine::in_process(EngineConfig {
-            program: PathBuf::from("none"),
-            arguments: Vec::new(),
-            backend: Backend::Fake(FakeRates::INSTANT),
-            threads: 1,
-            slots: 1,
-            context_tokens: 64,
-            kv_tokens: 64,
-            kv_type: KvType::F16,
-        });
-        let file = ModelFile {
-            path: PathBuf::from("fake"),
-            id: MODEL,
-            verify: false,
-            name: "fake".to_owned(),
-            doubles_at: idlewild_engine::DoublesAt::default(),
-        };
-        engine.load(file).await.unwrap();
+    async fn loaded() -> Engine {
+        let engine = engine();
+        engine.load(file()).await.unwrap();
         engine
     }
 
@@ -103,7 +83,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_a_pull_says_is_heard_until_it_is_dropped_and_not_after() {
-        let engine = engine().await;
+        let engine = loaded().await;
         let mut stream = standby(&engine).await;
         let (expecting, revoker) = revocable(stream.handle());
         drop(revoker);

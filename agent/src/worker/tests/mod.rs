@@ -4,10 +4,10 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use idlewild_engine::{Backend, Engine, EngineConfig, FakeRates, KvType};
+use idlewild_engine::{Backend, Engine, EngineConfig, FakeRates};
 use idlewild_protocol::{
-    BootId, DepartureCause, Epoch, JobEvent, JobFailure, JobInput, JobRequest, JobStart, ModelId, ModelInfo, PeerId,
-    Pull, PullPart, RequestId, Sampling, TokenId,
+    BootId, DepartureCause, Epoch, JobEvent, JobFailure, JobInput, JobRequest, JobStart, ModelInfo, PeerId, Pull,
+    PullPart, RequestId, Sampling, TokenId,
 };
 use idlewild_swarm::{
     Founded, Identity, InterfaceFilter, Membership, SwarmConfig, SwarmEvent, found_swarm, issue_member, start,
@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::fake::MODEL;
 use super::*;
 use crate::store::unix_s;
 
@@ -28,8 +29,6 @@ mod successors;
 const SOON: Duration = Duration::from_secs(30);
 
 const HOUR: Duration = Duration::from_hours(1);
-
-const MODEL: ModelId = ModelId([7; 32]);
 
 /// More than any test reads, so that no answer ends by itself.
 const TOKENS: u32 = 400;
@@ -121,14 +120,11 @@ impl Peer {
         let (swarm, events) = start(config).await.unwrap();
         eventually("it listens", || swarm.listeners().len() == 2).await;
         let (engine, _) = Engine::in_process(EngineConfig {
-            program: "none".into(),
-            arguments: Vec::new(),
             backend: Backend::Fake(nature.rates),
-            threads: 1,
             slots: nature.slots,
             context_tokens: 2048,
             kv_tokens: 4096,
-            kv_type: KvType::F16,
+            ..fake::config()
         });
         let models: Arc<dyn ModelSource> =
             Arc::new(OneModel(ModelInfo { id: MODEL, name: "fake".to_owned(), size_bytes: 0, context_tokens: 2048 }));
