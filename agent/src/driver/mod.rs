@@ -8,7 +8,8 @@
 //!
 //! Conversations: `presence` (owner and session), `rules` with `watching` (what forbids a session, what the system says),
 //! `gossip` with `digests` and `survival`, `coordination` with `placements` (election, placement), `plans` with `planner`
-//! (reports and plans of what runs), `network` with `links`, `status` and `hazard` (the command line), `tickets` (newcomers).
+//! (reports and plans of what runs), `network` with `links`, `status`, `doctor` and `hazard` (the command line), `tickets`
+//! (newcomers).
 //! `launch` and `lifetime` are the start and the end.
 //!
 //! Invariant: the loop never waits for the network, and for the disk only before a vote or to keep a ticket.
@@ -21,6 +22,7 @@ mod clock;
 mod coordination;
 mod desk;
 mod digests;
+mod doctor;
 mod event_loop;
 mod gossip;
 mod hazard;
