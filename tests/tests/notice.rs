@@ -107,10 +107,10 @@ fn without_a_logind_nothing_waits_and_the_log_says_why() -> Verdict {
         let _deaf = UnixListener::bind(&socket)?;
         let deaf = format!("unix:path={}", socket.display());
         let bus = Bus::start(lab)?;
-        for (name, address, why) in [
-            ("none", "unix:path=/nonexistent/bus", "there is no system bus"),
-            ("deaf", deaf.as_str(), "the system bus does not answer"),
-            ("bare", bus.address(), "logind does not answer"),
+        for (name, address, why, doctor) in [
+            ("none", "unix:path=/nonexistent/bus", "there is no system bus", "there is no system bus"),
+            ("deaf", deaf.as_str(), "the system bus does not answer", "the system bus does not answer"),
+            ("bare", bus.address(), "logind does not answer", "it is not on the system bus"),
         ] {
             let launch =
                 Launch::named(lab, &hosts[0], name)?.fake(FAKE).set("api.port", 0_u16).set("swarm.port", 0_u16);
@@ -120,6 +120,10 @@ fn without_a_logind_nothing_waits_and_the_log_says_why() -> Verdict {
             agent.until(SOON, "a session", |status| (status.state() == "serving").then_some(()))?;
             ensure!(agent.answer(&completion(FAKE_MODEL, "hello", 5))?.done, "{name}");
             eventually(SOON, why, || Ok(agent.log()?.contains(why)))?;
+            let said = agent.launch().command(&["doctor"])?.output().context("run the doctor")?;
+            let said = String::from_utf8_lossy(&said.stdout).into_owned();
+            let row = said.lines().find(|line| line.starts_with("logind")).context("no row of logind's")?;
+            ensure!(row.contains(doctor) && row.contains("peers are not told before"), "{name}: {said}");
         }
         let logind = Logind::start(&bus)?;
         let agent = Launch::named(lab, &hosts[0], "left")?.fake(FAKE).system_bus(bus.address()).up()?;

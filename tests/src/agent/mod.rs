@@ -1,6 +1,7 @@
 //! Real agents: how they are started, what they say about themselves, and what is done to them.
 
 mod cluster;
+mod exertion;
 mod launch;
 mod moving;
 mod process;
@@ -8,6 +9,7 @@ mod running;
 mod status;
 
 pub use cluster::{Cluster, FOUND_WITHIN, join, program};
+pub use exertion::Exertion;
 pub use launch::{Fake, Launch, Setting};
 pub use process::{Signal, children, cpu_time, resident_bytes};
 pub use running::{API_WITHIN, Agent};
