@@ -244,7 +244,7 @@ fn an_engine_that_holds_more_than_the_owner_gives_it_is_gone_at_once_when_the_ow
         let launch = Launch::new(lab, &hosts[0])?.fake(FAKE).scripted().set("owner.grace_ms", 30_000_u32);
         let agent = machine.dress(launch).up()?;
         agent.owner("away")?;
-        until_state(&agent, "serving", "away")?;
+        until_state(&agent, "serving", "the owner script")?;
         let mut stream = agent.ask(&completion(FAKE_MODEL, "much to say", TOKENS))?;
         stream.read_pieces(5)?;
         let (pid, engine) = (agent.pid(), agent.engine_pid().context("an engine")?);
@@ -275,7 +275,7 @@ fn a_peer_without_memory_for_a_model_is_asked_after_those_that_have_it() -> Verd
         let (_, hosts) = lab.home(&["a", "b", "c"])?;
         let machines = ["b", "c"].map(|name| Machine::new(lab, name));
         let machines = machines.into_iter().collect::<Result<Vec<_>>>()?;
-        for (machine, mb) in machines.iter().zip([300, 3000]) {
+        for (machine, mb) in machines.iter().zip([300_u64, 3000]) {
             machine.memory(16_000, 15_000)?;
             machine.write("proc/self/cgroup", "0::/idlewild.service\n")?;
             machine.write("sys/fs/cgroup/idlewild.service/memory.max", &format!("{}\n", mb * 1_000_000))?;

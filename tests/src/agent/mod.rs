@@ -11,6 +11,7 @@ mod status;
 pub use cluster::{Cluster, FOUND_WITHIN, join, program};
 pub use exertion::Exertion;
 pub use launch::{Fake, Launch, Setting};
+pub(crate) use process::run_time;
 pub use process::{Signal, children, cpu_time, resident_bytes};
 pub use running::{API_WITHIN, Agent};
 pub use status::{Assignment, Engine, Explanation, Leader, MeasuredMove, MoveStep, PeerStatus, Standby, Status, Terms};

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, ensure};
 
 use super::{Seat, Sight};
-use crate::agent::{Exertion, FOUND_WITHIN};
+use crate::agent::{Exertion, FOUND_WITHIN, run_time};
 use crate::{Cluster, FAKE_MODEL, Fake, Lab, REAL_MODEL, Stream, completion, within};
 
 /// Seconds without input after which the owner is away.
@@ -29,8 +29,9 @@ const PIECES: usize = 5;
 /// How long an engine is watched after the input: five times what it may take.
 const WATCHED: Duration = Duration::from_millis(500);
 
-/// And how long before it, so that it is known to compute.
-const WATCHED_BEFORE: Duration = Duration::from_millis(30);
+/// What it has computed before it, so that it is known to; and how long that may take.
+const BUSY: Duration = Duration::from_millis(5);
+const BUSY_WITHIN: Duration = Duration::from_secs(20);
 
 /// Longer than what is promised (1 s), so that a late word is measured and not missed.
 const KNOWN_WITHIN: Duration = Duration::from_secs(5);
@@ -146,9 +147,7 @@ fn watched(
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         let watch = scope.spawn(|| Exertion::watch(engine, &is_over));
-        // It has been looked at before anything happens.
-        thread::sleep(WATCHED_BEFORE);
-        let returned = returns();
+        let returned = until_busy(engine).and_then(|()| returns());
         if let Ok((input, _)) = &returned {
             thread::sleep(WATCHED.saturating_sub(input.elapsed()));
         }
@@ -157,6 +156,12 @@ fn watched(
         let (input, known) = returned?;
         Ok((input, known, Some(exertion)))
     })
+}
+
+/// Waits until the engine computes, since it is watched: on a busy machine it waits for its turn.
+fn until_busy(engine: u32) -> Result<()> {
+    let before = run_time(engine)?;
+    within(BUSY_WITHIN, "an engine that computes", || Ok((run_time(engine)? > before + BUSY).then_some(()))).map(drop)
 }
 
 /// How long after `since` the log says, from where it is read, that the engine was told to stop.
