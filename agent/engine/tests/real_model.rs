@@ -122,14 +122,16 @@ async fn damaged_files_are_errors_and_the_engine_lives_on() {
 async fn every_thread_of_the_child_comes_last_at_the_processor_and_at_the_disk() {
     let Some(path) = model() else { return };
     let (engine, _notices) = Engine::start(EngineConfig { threads: 2, ..config() });
-    soon("the load", engine.load(file(&path))).await.unwrap();
-    let mut stream = engine.submit(job("Once upon a time", 450)).await.unwrap();
-    support::first_token(&mut stream).await;
-    let pid = engine.pid().unwrap();
+    // It computes as soon as it is loaded, to measure its rates.
+    let loading = tokio::spawn({
+        let engine = engine.clone();
+        async move { engine.load(file(&path)).await }
+    });
     // The loop, the reader of commands, and one more that computes.
     let mut seen = Vec::new();
     soon("three threads at once", async {
         while seen.len() < 3 {
+            let pid = engine.pid().unwrap_or_default();
             seen = tasks(pid).into_iter().filter_map(|task| standing(pid, task)).collect();
             tokio::time::sleep(std::time::Duration::from_millis(1)).await;
         }
@@ -137,11 +139,12 @@ async fn every_thread_of_the_child_comes_last_at_the_processor_and_at_the_disk()
     .await;
     assert_eq!(seen.len(), 3, "no more threads compute than are set: {seen:?}");
     assert!(seen.iter().all(|standing| *standing == ("5".to_owned(), support::DISK_IDLE)), "{seen:?}");
+    loading.abort();
 }
 
 #[cfg(target_os = "linux")]
 fn tasks(pid: u32) -> Vec<u32> {
-    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten();
     tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok()).collect()
 }
 
