@@ -61,7 +61,7 @@ pub(super) enum Command {
     Dev(DevArgs),
     /// The engine's process, started by the agent
     #[command(hide = true)]
-    Engine,
+    Engine(super::engine::EngineArgs),
 }
 
 #[derive(Debug, Args, Default)]

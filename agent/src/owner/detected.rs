@@ -20,22 +20,28 @@ const SLEPT_EVERY: Duration = Duration::from_secs(2);
 pub struct Detected {
     fuser: Fuser,
     sightings: mpsc::Receiver<(LayerKind, Sighting)>,
+    /// For layers to come.
+    outlet: mpsc::Sender<(LayerKind, Sighting)>,
+    /// How long without input makes an owner away: what the settings say now.
+    delay: watch::Sender<Duration>,
+    delays: watch::Receiver<Duration>,
     /// What was reported last.
     said: Option<OwnerReport>,
     /// How long the machine had slept when that was last looked at.
     asleep: Duration,
     sight: watch::Sender<OwnerSight>,
-    _layers: JoinSet<()>,
+    layers: JoinSet<()>,
 }
 
 impl Detected {
     /// Starts to look. An owner without input for `delay` is away. Must be called inside tokio.
     pub fn start(delay: Duration) -> Self {
-        let (sender, sightings) = mpsc::channel(SIGHTINGS);
-        let (kinds, layers) = layers::start(delay, &sender);
+        let (outlet, sightings) = mpsc::channel(SIGHTINGS);
+        let (kinds, layers) = layers::start(delay, &outlet);
         let fuser = Fuser::new(times::since_boot(), delay, &kinds);
         let (sight, _) = watch::channel(OwnerSight::default());
-        Self { fuser, sightings, said: None, asleep: times::asleep(), sight, _layers: layers }
+        let (delay, delays) = watch::channel(delay);
+        Self { fuser, sightings, outlet, delay, delays, said: None, asleep: times::asleep(), sight, layers }
     }
 
     /// Waits for the next change. Everything learnt is in `self` before each wait, so that a drop loses nothing.
@@ -60,8 +66,21 @@ impl Detected {
                     tracing::debug!(?layer, ?sighting, "seen");
                     self.fuser.handle(times::since_boot(), FuseInput::Saw(layer, sighting));
                 }
+                Ok(()) = self.delays.changed() => self.take_delay(),
                 () = sleep(patience) => {}
             }
+        }
+    }
+
+    /// The settings say another delay. Layers whose alarm is another one look anew: until each has its first answer, what it
+    /// saw before holds.
+    fn take_delay(&mut self) {
+        let delay = *self.delays.borrow_and_update();
+        let is_other_alarm = layers::alarm(delay) != layers::alarm(self.fuser.delay());
+        self.fuser.set_delay(delay);
+        if is_other_alarm {
+            self.layers = JoinSet::new();
+            (_, self.layers) = layers::start(delay, &self.outlet);
         }
     }
 
@@ -91,6 +110,10 @@ async fn sleep(patience: Option<Duration>) {
 impl OwnerSource for Detected {
     fn next(&mut self) -> NextReport<'_> {
         Box::pin(self.advance())
+    }
+
+    fn delay(&self) -> watch::Sender<Duration> {
+        self.delay.clone()
     }
 
     fn sight(&self) -> watch::Receiver<OwnerSight> {

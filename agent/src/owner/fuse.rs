@@ -83,6 +83,16 @@ impl Fuser {
         Self { delay, born: now, board, locked: BTreeMap::new(), past: None }
     }
 
+    /// How long without input makes an owner away.
+    pub fn delay(&self) -> Duration {
+        self.delay
+    }
+
+    /// It is so long from now on, for what was seen before too.
+    pub fn set_delay(&mut self, delay: Duration) {
+        self.delay = delay;
+    }
+
     /// Takes in what happened at `now`.
     pub fn handle(&mut self, now: Duration, input: FuseInput) {
         let before = self.evidence();

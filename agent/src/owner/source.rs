@@ -43,6 +43,11 @@ pub trait OwnerSource: Send {
     /// The next report. Dropping the future loses none.
     fn next(&mut self) -> NextReport<'_>;
 
+    /// Says how long without input makes an owner away, while the source runs; to no effect where it does not go by that.
+    fn delay(&self) -> watch::Sender<Duration> {
+        watch::channel(Duration::ZERO).0
+    }
+
     /// Follows what a detector's layers see; nothing where the source is none.
     fn sight(&self) -> watch::Receiver<OwnerSight> {
         watch::channel(OwnerSight::default()).1

@@ -10,12 +10,14 @@ mod part;
 mod reaction;
 mod screen;
 mod script;
+mod seat;
 mod silent;
 
 pub use bus::Bus;
 pub use compositor::Compositor;
 pub use mutter::Mutter;
-pub use reaction::{Reaction, World};
+pub use reaction::{Engine, Reaction, World};
 pub use screen::Screen;
 pub use script::Script;
+pub use seat::{Seat, Sight};
 pub use silent::Silent;

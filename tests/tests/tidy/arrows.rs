@@ -26,7 +26,7 @@ const OUTSIDE: [(&str, &[&str]); 10] = [
     ("rusqlite", &["idlewild", "idlewild-tests"]),
     ("axum", &["idlewild"]),
     ("zbus", &["idlewild"]),
-    ("x11rb", &["idlewild"]),
+    ("x11rb", &["idlewild", "idlewild-tests"]),
     ("wayland", &["idlewild", "idlewild-tests"]),
     ("anyhow", &["idlewild", "idlewild-tests"]),
 ];

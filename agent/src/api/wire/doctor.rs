@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::SystemReply;
 use crate::config::{OwnerChoice, OwnerSettings};
 use crate::owner::{LayerKind, OwnerSight, OwnerState, SeenSession, Shows, Sighting};
 
@@ -20,6 +21,9 @@ pub struct DoctorReply {
     pub reason: String,
     /// Each layer of the detector.
     pub layers: Vec<LayerReply>,
+    /// The system around it.
+    #[serde(default)]
+    pub system: Vec<SystemReply>,
     /// What to do about what cannot be seen.
     pub advice: Vec<String>,
 }
@@ -70,8 +74,16 @@ impl DoctorReply {
             owner: owner.map(str::to_owned),
             reason,
             layers: layers.collect(),
+            system: Vec::new(),
             advice: advice(settings.source, sight),
         }
+    }
+
+    /// The same with the system around the agent.
+    #[must_use]
+    pub fn with_system(mut self, system: Vec<SystemReply>) -> Self {
+        self.advice.extend(super::system::advice(&system));
+        Self { system, ..self }
     }
 }
 

@@ -79,6 +79,18 @@ fn check(fuser: &Fuser, at_s: u64, expected: &str, reasons: &[&str]) {
 }
 
 #[test]
+fn another_delay_counts_for_what_was_seen_before() {
+    let mut fuser = seen(&[(X11, quiet(990))]);
+    check(&fuser, 1100, "present", &[]);
+    fuser.set_delay(s(60));
+    assert_eq!(fuser.delay(), s(60));
+    check(&fuser, 1100, "away", &["X11"]);
+    assert_eq!(fuser.poll_timeout(s(1020)), Some(s(1050)));
+    fuser.set_delay(s(3600));
+    check(&fuser, 1100, "present", &[]);
+}
+
+#[test]
 fn nothing_is_known_before_every_layer_has_answered() {
     let mut fuser = Fuser::new(s(0), s(1), &[X11, Logind]);
     check(&fuser, 50, "unknown", &["still looking", "X11, logind"]);

@@ -44,15 +44,19 @@ use tokio::task::JoinSet;
 
 use super::sighting::{LayerKind, Sighting};
 
+/// How long a screen must be without input before its layer tells. One alarm is enough: what an owner needs beyond the shorter
+/// of the two delays the fuser counts for itself, since a layer that is quiet tells the next input at once.
+pub(super) fn alarm(delay: Duration) -> Duration {
+    delay.min(super::fuse::LOCK_DELAY)
+}
+
 /// Starts every layer of this system; they end when the set is dropped. `delay` is how long without input makes an
 /// owner away.
 #[cfg(target_os = "linux")]
 pub(super) fn start(delay: Duration, sightings: &mpsc::Sender<(LayerKind, Sighting)>) -> (Vec<LayerKind>, JoinSet<()>) {
     use keep::{Logins, Outlet, keep};
 
-    // One alarm is enough: what it needs beyond the shorter of the two delays the fuser counts for itself, since a layer
-    // that is quiet tells the next input at once.
-    let alarm = delay.min(super::fuse::LOCK_DELAY);
+    let alarm = alarm(delay);
     let (publish, logins) = tokio::sync::watch::channel(Logins::Looking);
     let outlet = |kind| Outlet { kind, alarm, sightings: sightings.clone(), logins: logins.clone() };
     let mut tasks = JoinSet::new();
