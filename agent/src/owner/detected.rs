@@ -1,5 +1,6 @@
 //! The detector: its layers look, the fuser puts together what they see, and every change is reported.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
@@ -25,17 +26,20 @@ pub struct Detected {
     /// How long the machine had slept when that was last looked at.
     asleep: Duration,
     sight: watch::Sender<OwnerSight>,
+    is_service: bool,
     _layers: JoinSet<()>,
 }
 
 impl Detected {
-    /// Starts to look. An owner without input for `delay` is away. Must be called inside tokio.
-    pub fn start(delay: Duration) -> Self {
+    /// Starts to look. An owner without input for `delay` is away. Lookouts are listened to at a socket, if one is named.
+    /// Must be called inside tokio.
+    pub fn start(delay: Duration, lookouts: Option<PathBuf>) -> Self {
         let (sender, sightings) = mpsc::channel(SIGHTINGS);
-        let (kinds, layers) = layers::start(delay, &sender);
+        let (kinds, layers) = layers::start(delay, lookouts, &sender);
         let fuser = Fuser::new(times::since_boot(), delay, &kinds);
         let (sight, _) = watch::channel(OwnerSight::default());
-        Self { fuser, sightings, said: None, asleep: times::asleep(), sight, _layers: layers }
+        let is_service = layers::is_service();
+        Self { fuser, sightings, said: None, asleep: times::asleep(), sight, is_service, _layers: layers }
     }
 
     /// Waits for the next change. Everything learnt is in `self` before each wait, so that a drop loses nothing.
@@ -45,7 +49,7 @@ impl Detected {
             self.notice_sleep(now);
             let report = self.fuser.report(now);
             if self.sight.receiver_count() > 0 {
-                self.sight.send_replace(self.fuser.sight(now));
+                self.sight.send_replace(OwnerSight { is_service: self.is_service, ..self.fuser.sight(now) });
             }
             let is_away = matches!(report.state, OwnerState::Away { .. });
             if self.is_news(&report) {

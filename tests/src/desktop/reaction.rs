@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
 
-use super::{Bus, Screen, Script};
+use super::{Bus, Lookout, Porch, Screen, Script};
 use crate::agent::FOUND_WITHIN;
 use crate::{Cluster, FAKE_MODEL, Fake, Lab, completion, within};
 
@@ -13,6 +13,9 @@ const IDLE_DELAY_S: u32 = 1;
 
 /// What the agent logs right before it halts its engine.
 const STOPPED: &str = "engine stops computing";
+
+/// The account of whoever has the screen that a lookout watches.
+const ANNA: u32 = 4711;
 
 /// Pieces that are read before the owner returns: the engine computes then.
 const PIECES: usize = 5;
@@ -32,6 +35,7 @@ pub struct Reaction {
 pub struct World {
     cluster: Cluster,
     screen: Screen,
+    _lookout: Option<Lookout>,
     _logind: Script,
     _bus: Bus,
 }
@@ -51,7 +55,25 @@ impl World {
             let launch = launch.detecting(IDLE_DELAY_S).variable("DISPLAY", screen.display());
             Ok(launch.variable("DBUS_SYSTEM_BUS_ADDRESS", bus.address()))
         })?;
-        Ok(Self { cluster, screen, _logind: logind, _bus: bus })
+        Ok(Self { cluster, screen, _lookout: None, _logind: logind, _bus: bus })
+    }
+
+    /// The same with a worker that is a service of the system: the screen is another account's, and a lookout watches it.
+    pub fn with_lookout(lab: &Lab) -> Result<Self> {
+        let (_, hosts) = lab.home(&["a", "b"])?;
+        let (screen, bus, porch) = (Screen::start()?, Bus::start(lab, "system")?, Porch::open(lab)?);
+        let mut logind = Script::logind(&bus)?;
+        logind.say(&format!("session 1 {ANNA} anna x11"))?;
+        let lookout = porch.lookout(ANNA, &bus, screen.display())?;
+        let cluster = Cluster::new(lab, &hosts, |number, launch| {
+            let launch = launch.fake(Fake::decoding(100.0));
+            if number == 0 {
+                return Ok(launch.busy());
+            }
+            let launch = launch.detecting(IDLE_DELAY_S).set("owner.lookout_socket", porch.socket());
+            Ok(launch.variable("DBUS_SYSTEM_BUS_ADDRESS", bus.address()))
+        })?;
+        Ok(Self { cluster, screen, _lookout: Some(lookout), _logind: logind, _bus: bus })
     }
 
     /// Waits until the owner is away and the worker works, then has the owner come back.
