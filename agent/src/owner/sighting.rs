@@ -125,6 +125,19 @@ pub struct SeenLookout {
     pub inhibited_by: Vec<String>,
 }
 
+impl SeenLookout {
+    /// Whether it reports of this one of `sessions`: its account's, and the one that it names. One that names none means the
+    /// only session of its account that has a screen.
+    pub fn is_in(&self, session: &SeenSession, sessions: &[SeenSession]) -> bool {
+        let has_screen = |of: &SeenSession| of.uid == self.uid && of.shows != Shows::Text;
+        session.uid == self.uid
+            && match &self.session {
+                Some(name) => *name == session.id,
+                None => has_screen(session) && sessions.iter().filter(|of| has_screen(of)).count() == 1,
+            }
+    }
+}
+
 /// What is seen of one screen, by whichever layer sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]

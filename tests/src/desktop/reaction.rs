@@ -14,8 +14,9 @@ const IDLE_DELAY_S: u32 = 1;
 /// What the agent logs right before it halts its engine.
 const STOPPED: &str = "engine stops computing";
 
-/// The account of whoever has the screen that a lookout watches.
-const ANNA: u32 = 4711;
+/// The account of whoever has the screen that a lookout watches: "nobody", since a bus lets in none that the machine does not
+/// have.
+const ANNA: u32 = 65534;
 
 /// Pieces that are read before the owner returns: the engine computes then.
 const PIECES: usize = 5;

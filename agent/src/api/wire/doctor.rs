@@ -128,7 +128,7 @@ fn says(sighting: &Sighting, sight: &OwnerSight) -> String {
 }
 
 fn says_lookout(lookout: &SeenLookout, sight: &OwnerSight) -> String {
-    let session = sessions(sight).iter().find(|session| is_seen_by(session, lookout));
+    let session = sessions(sight).iter().find(|session| lookout.is_in(session, sessions(sight)));
     let whose = session.map_or_else(
         || format!("account {}", lookout.uid),
         |session| format!("session {} of {}", session.id, session.user),
@@ -145,11 +145,6 @@ fn says_lookout(lookout: &SeenLookout, sight: &OwnerSight) -> String {
         text = format!("{text}; kept awake by {}", lookout.inhibited_by.join(", "));
     }
     text
-}
-
-/// Whether a lookout reports of this session.
-fn is_seen_by(session: &SeenSession, lookout: &SeenLookout) -> bool {
-    session.uid == lookout.uid && lookout.session.as_deref() == Some(session.id.as_str())
 }
 
 /// Every login session, as far as logind tells.
@@ -210,9 +205,9 @@ fn advice(source: OwnerChoice, sight: &OwnerSight) -> Vec<String> {
     let screens = || sight.layers.iter().filter(|(layer, _)| layer.is_screen()).map(|(_, sighting)| sighting);
     let on_screen = || sessions(sight).iter().filter(|session| session.is_on_screen());
     let is_seen = screens().any(|sighting| sees(sighting) == Sees::Yes);
-    let is_wanted =
-        screens().any(|sighting| sees(sighting) == Sees::Blind) || on_screen().any(|session| session.is_ours);
-    if is_wanted && !is_seen && !sight.is_service {
+    let is_blind = screens().any(|sighting| sees(sighting) == Sees::Blind);
+    let is_wanted = is_blind || on_screen().any(|session| session.is_ours);
+    if is_wanted && !is_seen && (is_blind || !sight.is_service) {
         advice.push(
             "start the agent from a program of your desktop, or make its screen known to services: `systemctl --user \
              import-environment DISPLAY XAUTHORITY WAYLAND_DISPLAY`; until then a locked screen counts as left"
@@ -222,7 +217,7 @@ fn advice(source: OwnerChoice, sight: &OwnerSight) -> Vec<String> {
     let heard = lookouts(sight);
     let is_unseen = |session: &SeenSession| {
         let is_looked_at = session.is_ours && !sight.is_service;
-        !is_looked_at && !heard.unwrap_or_default().iter().any(|lookout| is_seen_by(session, lookout))
+        !is_looked_at && !heard.unwrap_or_default().iter().any(|lookout| lookout.is_in(session, sessions(sight)))
     };
     let is_somebody_unseen = on_screen().any(is_unseen);
     if is_somebody_unseen {

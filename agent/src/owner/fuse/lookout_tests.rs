@@ -87,6 +87,15 @@ fn of_two_lookouts_in_one_session_input_at_either_counts() {
 }
 
 #[test]
+fn a_lookout_that_knows_no_name_of_its_session_means_the_only_one_of_its_account() {
+    let lookouts = || vec![lookout(ANNA, None, quiet_screen(0))];
+    check(&with(annas(), lookouts()), 9000, "away", &["no input at the screen of anna (session 2, X11)"]);
+    let both = logins(&[annas(), SeenSession { id: "4".into(), ..annas() }]);
+    let fuser = seen(&[(Logind, both), (Lookouts, heard(lookouts()))]);
+    check(&fuser, 9000, "unknown", &["(session 2) cannot be seen", "(session 4) cannot be seen"]);
+}
+
+#[test]
 fn the_word_of_another_account_never_counts_for_a_session() {
     for session in [Some("2"), None, Some("77")] {
         let fuser = with(annas(), vec![lookout(BEN, session, quiet_screen(0))]);

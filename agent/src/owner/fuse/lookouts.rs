@@ -33,7 +33,7 @@ impl Fuser {
 
     /// What the lookouts of a session see.
     pub(super) fn looked_out(&self, session: &SeenSession) -> LookedOut {
-        let all = || self.lookouts().iter().filter(|lookout| is_of(lookout, session));
+        let all = || self.lookouts().iter().filter(|lookout| lookout.is_in(session, self.sessions()));
         let active = all().find_map(|lookout| match &lookout.screen {
             SeenScreen::Active { by } => Some(by.clone()),
             SeenScreen::Quiet { .. } | SeenScreen::Unseen { .. } | SeenScreen::Nothing { .. } => None,
@@ -57,7 +57,7 @@ impl Fuser {
 
     /// Lookouts without a session that logind knows as theirs: their screens are there beside all others.
     pub(super) fn strays(&self) -> impl Iterator<Item = Evidence> {
-        let strays = self.lookouts().iter().filter(|lookout| !self.has_session(lookout));
+        let strays = self.lookouts().iter().filter(|lookout| self.session_of(lookout).is_none());
         strays.filter_map(|lookout| {
             let of = format!("a screen of account {}", lookout.uid);
             let (fact, what) = match &lookout.screen {
@@ -77,7 +77,7 @@ impl Fuser {
     /// What lookouts tell of programs that inhibit idleness: not behind a lock, nor at a screen that nobody can look at.
     pub(super) fn inhibited_elsewhere(&self) -> impl Iterator<Item = Evidence> {
         let are_locked = self.are_screens_locked();
-        let counts = move |lookout: &&SeenLookout| match self.sessions().iter().find(|own| is_of(lookout, own)) {
+        let counts = move |lookout: &&SeenLookout| match self.session_of(lookout) {
             Some(own) => own.is_on_screen() && !own.is_locked,
             None => !are_locked,
         };
@@ -94,12 +94,8 @@ impl Fuser {
         self.lookouts().iter().filter(counts).flat_map(by)
     }
 
-    fn has_session(&self, lookout: &SeenLookout) -> bool {
-        self.sessions().iter().any(|session| is_of(lookout, session))
+    /// The session of a lookout, if logind knows it as its account's.
+    fn session_of(&self, lookout: &SeenLookout) -> Option<&SeenSession> {
+        self.sessions().iter().find(|session| lookout.is_in(session, self.sessions()))
     }
-}
-
-/// Whether a lookout is in a session: by the name it gives, and by the account that the kernel knows it by.
-fn is_of(lookout: &SeenLookout, session: &SeenSession) -> bool {
-    lookout.uid == session.uid && lookout.session.as_deref() == Some(session.id.as_str())
 }

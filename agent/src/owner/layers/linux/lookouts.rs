@@ -14,7 +14,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, watch};
-use tokio::task::{AbortHandle, JoinError, JoinSet};
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::keep::{ANSWER, Logins, Outlet, Trouble};
@@ -66,7 +66,7 @@ async fn listen(out: Outlet, path: PathBuf, patience: Patience) -> Result<Infall
     let mut logins = out.logins.clone();
     let mut said = None;
     loop {
-        let seen = hall.seen();
+        let seen = hall.seen(&logins.borrow_and_update());
         if said.as_ref() != Some(&seen) {
             said = Some(seen.clone());
             out.say(Sighting::Lookouts { at: path.display().to_string(), seen }).await;
@@ -81,7 +81,8 @@ async fn listen(out: Outlet, path: PathBuf, patience: Patience) -> Result<Infall
             },
             Some((number, word)) = heard.recv() => hall.hear(number, word),
             Some(ended) = hall.tasks.join_next(), if !hall.tasks.is_empty() => hall.see_off(&ended),
-            Ok(()) = logins.changed() => hall.turn_out(&logins.borrow_and_update().clone()),
+            // Somebody has logged in or out: others may count now.
+            Ok(()) = logins.changed() => {}
         }
     }
 }
@@ -134,7 +135,6 @@ struct Caller {
     uid: u32,
     /// Its last word; none before the first.
     word: Option<Word>,
-    task: AbortHandle,
 }
 
 /// All connections.
@@ -164,7 +164,7 @@ impl Hall {
         let number = self.next;
         self.next += 1;
         let (words, logins, alarm, patience) = (self.words.clone(), out.logins.clone(), out.alarm, self.patience);
-        let task = self.tasks.spawn(async move {
+        self.tasks.spawn(async move {
             let (read, mut write) = stream.into_split();
             let say = |word| words.send((number, word));
             if let Err(why) = serve((Lines::new(read), &mut write), (uid, logins), (alarm, patience), say).await {
@@ -173,41 +173,28 @@ impl Hall {
             }
             number
         });
-        self.callers.insert(number, Caller { uid, word: None, task });
+        self.callers.insert(number, Caller { uid, word: None });
     }
 
     fn see_off(&mut self, ended: &Result<u64, JoinError>) {
-        // One that was turned out is gone already.
+        // None of them panics, and none is ended from here.
         if let Ok(number) = ended {
             self.callers.remove(number);
         }
     }
 
     fn hear(&mut self, number: u64, word: Word) {
-        // It may have been turned out since.
+        // It may have gone since.
         if let Some(caller) = self.callers.get_mut(&number) {
             caller.word = Some(word);
         }
     }
 
-    /// Those whose account is no longer logged in have nothing to report.
-    fn turn_out(&mut self, logins: &Logins) {
-        // Whoever is not known to have gone may still be there.
-        if !matches!(logins, Logins::Known(_)) {
-            return;
-        }
-        self.callers.retain(|_, caller| {
-            // Before its first word it is still being looked up.
-            let stays = caller.word.is_none() || is_welcome(caller.uid, logins);
-            if !stays {
-                caller.task.abort();
-            }
-            stays
-        });
-    }
-
-    fn seen(&self) -> Vec<SeenLookout> {
-        let words = self.callers.values().filter_map(|caller| Some((caller.uid, caller.word.clone()?)));
+    /// What those say whose account is logged in. The others notice the end of their sessions themselves, and whoever is not
+    /// known to have gone may still be there.
+    fn seen(&self, logins: &Logins) -> Vec<SeenLookout> {
+        let counts = |caller: &&Caller| !matches!(logins, Logins::Known(_)) || is_welcome(caller.uid, logins);
+        let words = self.callers.values().filter(counts).filter_map(|caller| Some((caller.uid, caller.word.clone()?)));
         let seen = |(uid, Word { session, screen, inhibited_by })| SeenLookout { uid, session, screen, inhibited_by };
         words.map(seen).collect()
     }

@@ -181,22 +181,17 @@ async fn only_accounts_that_are_logged_in_are_listened_to() {
     assert!(outcome.0.contains("welcome"), "{outcome:?}");
 }
 
-#[tokio::test]
-async fn whoever_logs_out_is_turned_out() {
+#[test]
+fn whoever_has_logged_out_counts_no_more() {
     let (words, _heard) = mpsc::channel(1);
-    let mut hall = Hall { words, callers: BTreeMap::new(), tasks: JoinSet::new(), next: 0, patience: PATIENCE };
     let word: Word = serde_json::from_str(ACTIVE).unwrap();
-    for (number, (uid, word)) in [(0, Some(word.clone())), (ANNA, Some(word)), (ANNA, None)].into_iter().enumerate() {
-        let task = hall.tasks.spawn(std::future::pending());
-        hall.callers.insert(number as u64, Caller { uid, word, task });
-    }
-    let mut left = |logins: Logins| {
-        hall.turn_out(&logins);
-        hall.callers.keys().copied().collect::<Vec<_>>()
-    };
-    assert_eq!(left(Logins::Known(vec![session(ANNA)])), [0, 1, 2]);
-    assert_eq!(left(Logins::Unknown), [0, 1, 2], "a logind that hangs ends no session");
-    assert_eq!(left(Logins::Known(vec![])), [0, 2], "the last is still being looked up");
+    let callers = [(0, Some(word.clone())), (ANNA, Some(word)), (ANNA, None)];
+    let callers = (0..).zip(callers.map(|(uid, word)| Caller { uid, word })).collect();
+    let hall = Hall { words, callers, tasks: JoinSet::new(), next: 3, patience: PATIENCE };
+    let counted = |logins: Logins| hall.seen(&logins).iter().map(|seen| seen.uid).collect::<Vec<_>>();
+    assert_eq!(counted(Logins::Known(vec![session(ANNA)])), [0, ANNA]);
+    assert_eq!(counted(Logins::Unknown), [0, ANNA], "a logind that hangs ends no session");
+    assert_eq!(counted(Logins::Known(vec![])), [0]);
 }
 
 #[tokio::test]
