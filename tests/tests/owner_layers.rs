@@ -118,6 +118,10 @@ fn an_x_server_that_freezes_is_a_screen_that_nobody_sees() -> Verdict {
         logind.say("session 2 0 root x11")?;
         let agent = detecting(lab, &bus)?.variable("DISPLAY", screen.display()).up()?;
         until(&agent, "serving", "no input at the screen (X11)", SOON)?;
+        // The login screen lets somebody in: that is presence before the first input.
+        logind.say("unlock 2")?;
+        until(&agent, "busy", "somebody has just unlocked a session", SOON)?;
+        until(&agent, "serving", "no input at the screen (X11)", SOON)?;
         screen.freeze()?;
         until(&agent, "busy", "the X server does not answer", LATER)?;
         screen.thaw()?;

@@ -16,7 +16,7 @@ use crate::config::{Layer, OwnerChoice};
 use crate::owner::conditions::{Eyes, Roots, courtesy};
 use crate::owner::notice::Reach;
 use crate::owner::rules::{Rule, Seen, Standing, decide, wall_clock};
-use crate::owner::{OwnerSight, OwnerSource, owner_source};
+use crate::owner::{Hearing, OwnerSight, OwnerSource, owner_source};
 
 /// Every layer has answered by then, or is shown as not answering.
 const LOOK: Duration = Duration::from_secs(8);
@@ -51,7 +51,7 @@ pub(super) async fn doctor(context: &Context, printer: &mut Printer, args: JsonA
 /// Looks as an agent would.
 async fn look(context: &Context) -> Result<DoctorReply, Failure> {
     let (config, _) = context.config(Layer::default())?;
-    let mut source = owner_source(&config.owner, &context.paths).or_exit(Exit::Failed)?;
+    let mut source = owner_source(&config.owner, &context.paths, Hearing::Nobody).or_exit(Exit::Failed)?;
     let mut sight = source.sight();
     if config.owner.source == OwnerChoice::Detected {
         let complete = sight.wait_for(OwnerSight::is_complete);

@@ -14,6 +14,7 @@ mod client;
 mod cluster;
 mod context;
 mod doctor;
+mod durations;
 mod engine;
 mod exit;
 mod explain;
@@ -24,6 +25,7 @@ mod hazard;
 mod identity;
 mod invite;
 mod join;
+mod lookout;
 mod models;
 mod moving;
 mod pausing;
@@ -118,6 +120,7 @@ async fn dispatch(command: Command, context: &Context, printer: &mut Printer) ->
             DevCommand::Cluster(args) => cluster::cluster(context, printer, args).await,
             DevCommand::Stop(args) => cluster::stop(context, printer, args).await,
         },
+        Command::Lookout(args) => lookout::lookout(context, printer, args).await,
         Command::Engine(_) => Ok(Exit::Failed),
     }
 }

@@ -189,6 +189,10 @@ settings! {
         /// Seconds without input after which a detected owner is away (1 to 86400). A locked screen needs 30 at most. A
         /// change counts within seconds, without a restart.
         idle_delay_s: u32 = 180,
+        /// Socket at which lookouts (`idlewild lookout`) in sessions of other accounts report to a detector, as an absolute path.
+        /// Empty: "lookouts.sock" in the folder that systemd makes for a service ($RUNTIME_DIRECTORY, such as
+        /// /run/idlewild), and none where there is no such folder. On Linux only.
+        lookout_socket: String = String::new(),
         /// The scripted source's file. Empty: "owner-control" in the state directory.
         script: String = String::new(),
         /// Milliseconds for which the engine's memory is kept once the machine is wanted back (0 to 30000), so that what

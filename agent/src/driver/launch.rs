@@ -40,7 +40,7 @@ use crate::origin::{
     Reports, Shell, Submission, Workers,
 };
 use crate::owner::notice::{self, Notice};
-use crate::owner::{OwnerSource, SessionLog, SessionTracker, owner_source};
+use crate::owner::{Hearing, OwnerSource, SessionLog, SessionTracker, owner_source};
 use crate::store::{
     DataLock, IdentitySeed, Running, Store, StoredMembership, load_or_create_api_key, load_or_create_identity,
     load_or_found_membership, machine_boot, read_standing_orders, unix_s, write_running,
@@ -107,7 +107,7 @@ impl OnDisk {
         let store = Store::open(&paths.database_file())?;
         let boot = store.begin_boot(now_s, machine_boot()).await?.id;
         let models = models_of(config, paths)?;
-        let owner = owner_source(&config.owner, paths)?;
+        let owner = owner_source(&config.owner, paths, Hearing::Lookouts)?;
         Ok((Self { _lock: lock, seed, membership, role, store, boot, models, key }, owner))
     }
 }

@@ -1,5 +1,6 @@
 //! The detector: its layers look, the fuser puts together what they see, and every change is reported.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
@@ -30,18 +31,23 @@ pub struct Detected {
     /// How long the machine had slept when that was last looked at.
     asleep: Duration,
     sight: watch::Sender<OwnerSight>,
+    is_service: bool,
+    /// Where lookouts are listened to.
+    lookouts: Option<PathBuf>,
     layers: JoinSet<()>,
 }
 
 impl Detected {
-    /// Starts to look. An owner without input for `delay` is away. Must be called inside tokio.
-    pub fn start(delay: Duration) -> Self {
+    /// Starts to look. An owner without input for `delay` is away. Lookouts are listened to at a socket, if one is named.
+    /// Must be called inside tokio.
+    pub fn start(delay: Duration, lookouts: Option<PathBuf>) -> Self {
         let (outlet, sightings) = mpsc::channel(SIGHTINGS);
-        let (kinds, layers) = layers::start(delay, &outlet);
+        let (kinds, layers) = layers::start(delay, lookouts.clone(), &outlet);
         let fuser = Fuser::new(times::since_boot(), delay, &kinds);
         let (sight, _) = watch::channel(OwnerSight::default());
         let (delay, delays) = watch::channel(delay);
-        Self { fuser, sightings, outlet, delay, delays, said: None, asleep: times::asleep(), sight, layers }
+        let (said, asleep, is_service) = (None, times::asleep(), layers::is_service());
+        Self { fuser, sightings, outlet, delay, delays, said, asleep, sight, is_service, lookouts, layers }
     }
 
     /// Waits for the next change. Everything learnt is in `self` before each wait, so that a drop loses nothing.
@@ -51,7 +57,7 @@ impl Detected {
             self.notice_sleep(now);
             let report = self.fuser.report(now);
             if self.sight.receiver_count() > 0 {
-                self.sight.send_replace(self.fuser.sight(now));
+                self.sight.send_replace(OwnerSight { is_service: self.is_service, ..self.fuser.sight(now) });
             }
             let is_away = matches!(report.state, OwnerState::Away { .. });
             if self.is_news(&report) {
@@ -80,7 +86,7 @@ impl Detected {
         self.fuser.set_delay(delay);
         if is_other_alarm {
             self.layers = JoinSet::new();
-            (_, self.layers) = layers::start(delay, &self.outlet);
+            (_, self.layers) = layers::start(delay, self.lookouts.clone(), &self.outlet);
         }
     }
 

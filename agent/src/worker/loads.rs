@@ -94,8 +94,7 @@ impl Loads {
             load_ms: record.load_ms,
         };
         let shown = records.iter().map(|record| (record.model, recalled(record))).collect();
-        let memory =
-            Memory { shown, used: BTreeMap::new(), measured: None, jobs: 0, job_s: JOB_S, room_bytes: None };
+        let memory = Memory { shown, used: BTreeMap::new(), measured: None, jobs: 0, job_s: JOB_S, room_bytes: None };
         Self { guess, memory: Mutex::new(memory) }
     }
 

@@ -5,8 +5,12 @@ use std::time::Instant;
 
 use anyhow::Result;
 
-use super::{Bus, Compositor, Mutter, Screen, Script};
+use super::{Bus, Compositor, Lookout, Mutter, Porch, Screen, Script};
 use crate::{Lab, Launch};
+
+/// The account of whoever has the screen that a lookout watches: "nobody", since a bus lets in none that the machine does not
+/// have.
+const ANNA: u32 = 65534;
 
 /// How input is seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,11 +23,13 @@ pub enum Sight {
     Gnome,
     /// At another account's screen, by what its desktop tells logind.
     Logind,
+    /// At another account's X screen, by that account's lookout.
+    Lookout,
 }
 
 impl Sight {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::X11, Self::Wayland, Self::Gnome, Self::Logind];
+    pub const ALL: [Self; 5] = [Self::X11, Self::Wayland, Self::Gnome, Self::Logind, Self::Lookout];
 
     /// As people call it.
     pub fn name(self) -> &'static str {
@@ -32,6 +38,7 @@ impl Sight {
             Self::Wayland => "a Wayland screen",
             Self::Gnome => "GNOME's screen",
             Self::Logind => "logind",
+            Self::Lookout => "a lookout",
         }
     }
 }
@@ -49,6 +56,7 @@ enum Shown {
     Gnome(Mutter, PathBuf),
     /// Seen by nothing but logind's word for it.
     Elsewhere,
+    Watched(Screen, Porch, Lookout),
 }
 
 impl Seat {
@@ -61,12 +69,19 @@ impl Seat {
             Sight::Wayland => Shown::Wayland(Compositor::start(lab)?),
             Sight::Gnome => Shown::Gnome(Mutter::start(lab, &bus)?, lab.files().join("mutter")),
             Sight::Logind => Shown::Elsewhere,
+            Sight::Lookout => {
+                let (screen, porch) = (Screen::start()?, Porch::open(lab)?);
+                logind.say(&format!("session 1 {ANNA} anna x11"))?;
+                let lookout = porch.lookout(ANNA, &bus, screen.display())?;
+                Shown::Watched(screen, porch, lookout)
+            }
         };
-        logind.say(match sight {
-            Sight::X11 => "session 1 0 root x11",
-            Sight::Wayland | Sight::Gnome => "session 1 0 root wayland",
-            Sight::Logind => "session 1 4711 anna wayland",
-        })?;
+        match sight {
+            Sight::X11 => logind.say("session 1 0 root x11")?,
+            Sight::Wayland | Sight::Gnome => logind.say("session 1 0 root wayland")?,
+            Sight::Logind => logind.say("session 1 4711 anna wayland")?,
+            Sight::Lookout => {}
+        }
         Ok(Self { screen, logind, bus })
     }
 
@@ -81,6 +96,7 @@ impl Seat {
                 .variable("XDG_RUNTIME_DIR", runtime)
                 .variable("WAYLAND_DISPLAY", "wayland-0"),
             Shown::Elsewhere => launch,
+            Shown::Watched(_, porch, _) => launch.set("owner.lookout_socket", porch.socket()),
         }
     }
 
@@ -88,7 +104,7 @@ impl Seat {
     pub fn input(&mut self) -> Result<Instant> {
         let began = Instant::now();
         match &mut self.screen {
-            Shown::X11(screen) => return screen.input(),
+            Shown::X11(screen) | Shown::Watched(screen, ..) => return screen.input(),
             Shown::Wayland(compositor) => return compositor.input(),
             Shown::Gnome(mutter, _) => mutter.input()?,
             Shown::Elsewhere => self.logind.say("set 1 IdleHint false")?,
