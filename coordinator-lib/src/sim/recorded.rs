@@ -55,7 +55,8 @@ impl RecordedSpec {
             peers.push(PeerSpec { name: host, link: self.link, ..spec });
         }
         let arrivals = self.requests(workload, &mut draws)?;
-        Ok(Scenario { name: self.name.clone(), peers, stays, arrivals, span: self.span, world: World::default() })
+        let (name, span) = (self.name.clone(), self.span);
+        Ok(Scenario { name, peers, stays, arrivals, span, world: World::default() }.within_memory())
     }
 
     fn check(&self) -> Result<(), ScenarioError> {

@@ -96,7 +96,7 @@ impl Default for World {
             standby_share: 0.25,
             check_interval_s: 5.0,
             leaving_interval_s: 1.0,
-            digest_interval_s: 30.0,
+            digest_interval_s: 60.0,
         }
     }
 }
@@ -197,6 +197,18 @@ pub enum ScenarioError {
 }
 
 impl Scenario {
+    /// The same without what no machine can hold: an answer ends with the context of the largest, and a prompt that leaves no
+    /// room there is refused and does not come.
+    #[must_use]
+    pub fn within_memory(mut self) -> Self {
+        let most_tokens = self.peers.iter().map(|peer| peer.kv_tokens).max().unwrap_or(0);
+        self.arrivals.retain(|arrival| arrival.prompt_tokens < most_tokens);
+        for arrival in &mut self.arrivals {
+            arrival.output_tokens = arrival.output_tokens.min(most_tokens - arrival.prompt_tokens);
+        }
+        self
+    }
+
     /// Whether it can be run.
     ///
     /// # Errors

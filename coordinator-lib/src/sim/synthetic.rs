@@ -110,13 +110,14 @@ impl SyntheticSpec {
             stays.push(of_peer);
         }
         let rate_per_s = self.fleet.rate_per_s() * f64::from(self.scale) * self.load;
-        Scenario {
+        let scenario = Scenario {
             name: self.fleet.name().to_owned(),
             peers,
             stays,
             arrivals: ArrivalSpec::reference(rate_per_s).draw(seed, span.duration_s),
             span,
             world: World::default(),
-        }
+        };
+        scenario.within_memory()
     }
 }

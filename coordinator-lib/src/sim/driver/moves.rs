@@ -11,6 +11,9 @@ use crate::sim::world::{Phase, Swarm};
 /// Destinations that are weighed for one request, beside its standby.
 const DESTINATIONS_MAX: usize = 6;
 
+/// Peers whose chance to stay is looked up to find them, those with the least T. The product's coordinator looks at as many.
+const LOOKS_MAX: usize = 24;
+
 /// Seconds ahead of a departure from which the full oracle acts: [`crate::policy::OracleFull`] says why.
 const ORACLE_LEAD_S: f64 = 60.0;
 
@@ -131,21 +134,31 @@ impl PolicyDriver<'_> {
     /// The standby, and the best of those that take work: least T, and what their departure is expected to cost.
     fn destinations(&mut self, swarm: &Swarm, request: usize, worker: usize, wanted: &Wanted) -> Vec<(usize, Offer)> {
         let standby = swarm.requests[request].standby.map(|standby| standby.peer);
-        let offers = self.offers(swarm, request);
-        self.refresh(swarm.now_s, offers.iter().map(|(peer, _)| *peer));
-        let price_s = self.parts.overlapped.prices.placement_loss_s;
-        let mut ranked: Vec<(f64, usize, Offer)> = offers
+        let limit = self.parts.overlapped.limits.utilisation_max;
+        let mut ranked: Vec<(f64, usize, Offer)> = self
+            .offers(swarm, request)
             .into_iter()
-            .filter(|(peer, _)| *peer != worker && Some(*peer) != standby)
-            .map(|(peer, offer)| {
-                let time_s = time_s(&offer, wanted);
-                let leaves = match self.known_remaining_s(swarm, peer) {
-                    Some(known_s) => f64::from(u8::from(known_s < time_s)),
-                    None => self.hazard(swarm.now_s, peer).leave_probability(time_s),
-                };
-                (time_s + price_s * leaves, peer, offer)
+            .filter(|(peer, _)| {
+                // Others would be vetoed.
+                let known = &swarm.peers[*peer];
+                let is_free = known.queue.is_empty() && known.utilisation() <= limit;
+                is_free && *peer != worker && Some(*peer) != standby
             })
+            .map(|(peer, offer)| (time_s(&offer, wanted), peer, offer))
             .collect();
+        ranked.sort_by(|a, b| a.0.total_cmp(&b.0));
+        if !self.kind.is_oracle() {
+            ranked.truncate(LOOKS_MAX);
+        }
+        self.refresh(swarm.now_s, ranked.iter().map(|(_, peer, _)| *peer));
+        let price_s = self.parts.overlapped.prices.placement_loss_s;
+        for (rank_s, peer, _) in &mut ranked {
+            let leaves = match self.known_remaining_s(swarm, *peer) {
+                Some(known_s) => f64::from(u8::from(known_s < *rank_s)),
+                None => self.hazard(swarm.now_s, *peer).leave_probability(*rank_s),
+            };
+            *rank_s += price_s * leaves;
+        }
         ranked.sort_by(|a, b| a.0.total_cmp(&b.0));
         ranked.truncate(DESTINATIONS_MAX);
         let standby = standby.filter(|peer| swarm.peers[*peer].takes_work());

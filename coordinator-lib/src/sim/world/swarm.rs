@@ -299,6 +299,11 @@ impl Swarm {
             if holders.count() != usize::from(worker.is_some()) {
                 return Some(format!("request {at} is {:?}, and not in one place", live.phase));
             }
+            if let Some(flow) = self.network.flow(at)
+                && self.peers[flow.from].presence == super::Presence::Away
+            {
+                return Some(format!("request {at} gets KV from peer {}, which is away", flow.from));
+            }
             let works = live.decode_tps > 0.0 || live.filling.gain_tps() > 0.0;
             if works && worker.is_none_or(|worker| !self.peers[worker].is_here()) {
                 return Some(format!("request {at} goes on without a worker: {live:?}"));

@@ -1,6 +1,6 @@
 //! Giving requests to peers and taking them away: slots, queues, memory, standbys.
 
-use super::{Event, Filling, Live, Phase, Standby, Swarm};
+use super::{Event, Filling, Live, Phase, Presence, Standby, Swarm};
 use crate::cost::Way;
 
 /// How a request gets to a peer.
@@ -85,7 +85,13 @@ impl Swarm {
 
     /// Its worker sets to work: on what is missing, or on the next token.
     pub(crate) fn begin_filling(&mut self, request: usize, worker: usize) {
+        let is_gone = |source: usize| self.peers[source].presence == Presence::Away;
+        let has_lost_source = self.requests[request].source.is_some_and(is_gone);
         let live = &mut self.requests[request];
+        if has_lost_source {
+            // It left while the request waited for its slot.
+            (live.source, live.may_prefill) = (None, true);
+        }
         live.phase = Phase::Filling { worker };
         live.filling = Filling::default();
         if live.left_tokens <= super::NOTHING_TOKENS {
