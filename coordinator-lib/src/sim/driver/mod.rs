@@ -17,6 +17,7 @@ mod lengths;
 mod moves;
 mod offers;
 mod policy;
+mod published;
 
 use idlewild_protocol::DepartureCause;
 

@@ -52,7 +52,7 @@ pub(super) fn rates(peer: &Peer, sequences: u32) -> PeerRates {
     }
 }
 
-fn prefill_left_s(swarm: &Swarm, peer: &Peer, request: usize) -> f64 {
+pub(super) fn prefill_left_s(swarm: &Swarm, peer: &Peer, request: usize) -> f64 {
     let live = &swarm.requests[request];
     match live.phase {
         Phase::Decoding { .. } | Phase::Finished => 0.0,

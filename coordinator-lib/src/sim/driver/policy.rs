@@ -29,6 +29,8 @@ pub(crate) struct PolicyDriver<'a> {
     pub(super) lengths: Lengths,
     /// Tokens that the largest machine holds.
     most_room_tokens: u32,
+    /// Whether it places as the published simulator does.
+    as_published: bool,
     draws: u64,
 }
 
@@ -60,8 +62,14 @@ impl<'a> PolicyDriver<'a> {
             hazards: Hazards::new(scenario.peers.len(), scenario.world.digest_interval_s),
             lengths: Lengths::new(knowledge),
             most_room_tokens: scenario.peers.iter().map(|peer| peer.kv_tokens).max().unwrap_or(0),
+            as_published: false,
             draws: 0,
         }
+    }
+
+    /// The same, placing as the published simulator does.
+    pub(crate) fn with_published_loads(self) -> Self {
+        Self { as_published: true, ..self }
     }
 
     pub(super) fn is_corrected(&self) -> bool {
@@ -202,6 +210,9 @@ impl Driver for PolicyDriver<'_> {
 
     fn place(&mut self, swarm: &Swarm, request: usize) -> Option<usize> {
         self.draws += 1;
+        if self.as_published {
+            return self.place_as_published(swarm, request);
+        }
         let wanted = self.wanted(swarm, request);
         let offers = self.offers(swarm, request);
         self.refresh(swarm.now_s, offers.iter().map(|(peer, _)| *peer));

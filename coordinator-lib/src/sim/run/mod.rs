@@ -49,6 +49,8 @@ pub enum Decider {
     /// The rules themselves: fast, and every policy can be compared.
     #[default]
     Rules,
+    /// The rules, asked with loads as the published simulator counts them: to check the world against its figures.
+    Published,
     /// The product's coordinator, by digests and reports. It has the corrected rule, all of it.
     Coordinator,
 }
@@ -95,6 +97,9 @@ impl<'a> Simulation<'a> {
         let parts = options.parts.clone();
         let driver: Box<dyn Driver + 'a> = match options.decider {
             Decider::Rules => Box::new(PolicyDriver::new(policy, parts, scenario, options.seed)),
+            Decider::Published => {
+                Box::new(PolicyDriver::new(policy, parts, scenario, options.seed).with_published_loads())
+            }
             Decider::Coordinator if policy == PolicyKind::HazardOverlapped => {
                 Box::new(CoordinatorDriver::new(parts, scenario, options.seed))
             }
