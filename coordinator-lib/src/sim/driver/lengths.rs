@@ -57,9 +57,9 @@ impl Lengths {
         self.history.observe(&(), &(), answer);
     }
 
-    /// R of the request of number `at`.
-    pub(super) fn residual(&self, at: usize, live: &Live) -> Residual {
-        let done = live.done_tokens();
+    /// R of the request of number `at` at `now_s`.
+    pub(super) fn residual(&self, at: usize, live: &Live, now_s: f64) -> Residual {
+        let done = live.done_tokens_at(now_s);
         match self.knowledge {
             Knowledge::Exact => Residual::exactly(live.arrival.output_tokens.saturating_sub(done)),
             Knowledge::Estimate => Residual::exactly(live.expected_tokens.saturating_sub(done)),
@@ -117,10 +117,10 @@ mod tests {
             learnt.learn(&live(length, Some(200), 0.0).arrival);
         }
         let late = live(4000, Some(2000), 2500.0);
-        assert_eq!(Lengths::new(Knowledge::Estimate).residual(0, &late), Residual::exactly(0));
-        let believed = learnt.residual(0, &late).mean_tokens();
+        assert_eq!(Lengths::new(Knowledge::Estimate).residual(0, &late, 0.0), Residual::exactly(0));
+        let believed = learnt.residual(0, &late, 0.0).mean_tokens();
         assert!((900.0..2200.0).contains(&believed), "{believed}: it is one of those that are twice as long");
-        assert_eq!(Lengths::new(Knowledge::Exact).residual(0, &late), Residual::exactly(1500));
+        assert_eq!(Lengths::new(Knowledge::Exact).residual(0, &late, 0.0), Residual::exactly(1500));
     }
 
     #[test]
@@ -128,10 +128,10 @@ mod tests {
         let mut lengths = Lengths::new(Knowledge::Learnt);
         let first = live(500, None, 100.0);
         lengths.expect(&first.arrival);
-        let before = lengths.residual(0, &first).mean_tokens();
+        let before = lengths.residual(0, &first, 0.0).mean_tokens();
         lengths.learn(&live(5000, None, 0.0).arrival);
-        let soon = lengths.residual(0, &live(500, None, 103.0)).mean_tokens();
+        let soon = lengths.residual(0, &live(500, None, 103.0), 0.0).mean_tokens();
         assert!((before - soon - 3.0).abs() < 1e-9, "{before} {soon}");
-        assert!(lengths.residual(0, &live(500, None, 200.0)).mean_tokens() > before);
+        assert!(lengths.residual(0, &live(500, None, 200.0), 0.0).mean_tokens() > before);
     }
 }

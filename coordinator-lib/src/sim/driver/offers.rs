@@ -23,7 +23,8 @@ pub(super) fn offer(swarm: &Swarm, lengths: &Lengths, peer: usize, request: usiz
     if waiting == 0 && running < slots {
         let active = || known.active.iter().filter(|at| **at != request);
         let wait_s = active().map(|at| prefill_left_s(swarm, known, *at)).sum();
-        let remaining_tokens = active().map(|at| lengths.residual(*at, &swarm.requests[*at]).mean_tokens()).sum();
+        let remaining_tokens =
+            active().map(|at| lengths.residual(*at, &swarm.requests[*at], swarm.now_s).mean_tokens()).sum();
         let batch = Batch { batching: Some(known.batching), running: running as u32, remaining_tokens };
         return Offer { rates: rates(known, running as u32 + 1), wait_s, batch };
     }
@@ -34,7 +35,7 @@ pub(super) fn offer(swarm: &Swarm, lengths: &Lengths, peer: usize, request: usiz
         .filter(|at| **at != request)
         .chain(ahead)
         .map(|at| {
-            let tokens = lengths.residual(*at, &swarm.requests[*at]).mean_tokens();
+            let tokens = lengths.residual(*at, &swarm.requests[*at], swarm.now_s).mean_tokens();
             prefill_left_s(swarm, known, *at) + tokens / rates.decode_tps
         })
         .sum();

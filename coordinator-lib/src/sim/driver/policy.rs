@@ -79,8 +79,8 @@ impl<'a> PolicyDriver<'a> {
     /// The request as it would begin anywhere, with its real context.
     pub(super) fn wanted(&self, swarm: &Swarm, request: usize) -> Wanted {
         let live = &swarm.requests[request];
-        let (prompt, done) = (live.arrival.prompt_tokens, live.done_tokens());
-        let residual = self.lengths.residual(request, live);
+        let (prompt, done) = (live.arrival.prompt_tokens, live.done_tokens_at(swarm.now_s));
+        let residual = self.lengths.residual(request, live, swarm.now_s);
         // One that is expected to outgrow every machine is taken all the same: its answer may end with the context.
         let room = self.most_room_tokens.saturating_sub(live.context_tokens());
         let expected = done.saturating_add((residual.mean_tokens().round() as u32).min(room));

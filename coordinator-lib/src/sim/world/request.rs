@@ -227,6 +227,12 @@ impl Live {
         }
     }
 
+    /// Whole tokens of output at `now_s`, whenever it was last counted: what its origin knows, whoever looked at it.
+    pub(crate) fn done_tokens_at(&self, now_s: f64) -> u32 {
+        let since = self.coming_tps() * (now_s - self.at_s).max(0.0);
+        (self.done + since + NOTHING_TOKENS).min(f64::from(self.arrival.output_tokens)).floor() as u32
+    }
+
     /// c.
     pub(crate) fn context_tokens(&self) -> u32 {
         self.arrival.prompt_tokens.saturating_add(self.done_tokens())
@@ -321,6 +327,16 @@ mod tests {
         assert!((live.outcome.preparation_s - 0.5 * (1.0 + 2.0 / 5.0)).abs() < 1e-12);
         assert_eq!((live.done_tokens(), live.context_tokens()), (30, 130));
         assert_eq!(live.next_s(3.0), 5.0, "the answer is complete");
+    }
+
+    #[test]
+    fn what_is_done_does_not_hang_on_who_looked_last() {
+        let mut looked_at = decoding();
+        looked_at.advance(2.0);
+        for (live, name) in [(decoding(), "nobody looked"), (looked_at, "somebody did")] {
+            assert_eq!(live.done_tokens_at(3.0), 30, "{name}");
+            assert_eq!(live.done_tokens_at(99.0), 50, "{name}: no more than there are");
+        }
     }
 
     #[test]
