@@ -51,6 +51,20 @@ fn input_stops_the_engine_within_a_tenth_of_a_second_and_others_know_within_one(
 }
 
 #[test]
+fn however_input_is_seen_it_stops_the_engine_and_others_know_within_a_second() -> Verdict {
+    for sight in [Sight::Wayland, Sight::Gnome, Sight::Logind] {
+        in_desktop(|lab| {
+            for reaction in World::new(lab, sight, &Engine::Fake)?.trials(3)? {
+                ensure!(reaction.told <= Duration::from_millis(500), "{sight:?}: {reaction:?}");
+                ensure!(reaction.known <= Duration::from_secs(1), "{sight:?}: {reaction:?}");
+            }
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+#[test]
 fn a_machine_at_which_nobody_is_logged_in_works_after_the_delay() -> Verdict {
     in_desktop(|lab| {
         let bus = Bus::start(lab, "system")?;
