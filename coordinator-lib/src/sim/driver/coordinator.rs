@@ -127,6 +127,7 @@ impl<'a> CoordinatorDriver<'a> {
             down_bytes_per_s: peer.spec.link.down_bps as u64,
             pairs: Vec::new(),
             coordinator: None,
+            move_times: idlewild_protocol::MoveTimes::default(),
         })
     }
 

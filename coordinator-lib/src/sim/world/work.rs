@@ -1,7 +1,7 @@
 //! Giving requests to peers and taking them away: slots, queues, memory, standbys.
 
 use super::{Event, Filling, Live, Phase, Presence, Standby, Swarm};
-use crate::cost::Way;
+use crate::cost::{Way, round_s};
 
 /// How a request gets to a peer.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -179,10 +179,10 @@ impl Swarm {
 
     /// Tokens that the standby lacks when it takes over: even one that keeps up lacks its last round, or its last block.
     pub(crate) fn lag_at_hand_over(&self, live: &Live, standby: &Standby) -> f64 {
-        let overheads = &self.world.overheads;
+        let spec = &self.peers[standby.peer].spec;
         let last = match standby.way {
-            Way::Ids => live.decode_tps * overheads.round_s,
-            Way::PreCopy | Way::Hybrid | Way::StoppedSplit => overheads.block_tokens,
+            Way::Ids => live.decode_tps * round_s(spec.decode_tps, spec.prefill_tps),
+            Way::PreCopy | Way::Hybrid | Way::StoppedSplit => self.world.overheads.block_tokens,
         };
         standby.lag_tokens.max(last).min(f64::from(live.context_tokens()))
     }
