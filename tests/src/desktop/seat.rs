@@ -56,7 +56,12 @@ enum Shown {
     Gnome(Mutter, PathBuf),
     /// Seen by nothing but logind's word for it.
     Elsewhere,
-    Watched(Screen, Porch, Lookout),
+    /// By a lookout, which ends when it is dropped.
+    Watched {
+        screen: Screen,
+        porch: Porch,
+        _lookout: Lookout,
+    },
 }
 
 impl Seat {
@@ -73,7 +78,7 @@ impl Seat {
                 let (screen, porch) = (Screen::start()?, Porch::open(lab)?);
                 logind.say(&format!("session 1 {ANNA} anna x11"))?;
                 let lookout = porch.lookout(ANNA, &bus, screen.display())?;
-                Shown::Watched(screen, porch, lookout)
+                Shown::Watched { screen, porch, _lookout: lookout }
             }
         };
         match sight {
@@ -96,7 +101,7 @@ impl Seat {
                 .variable("XDG_RUNTIME_DIR", runtime)
                 .variable("WAYLAND_DISPLAY", "wayland-0"),
             Shown::Elsewhere => launch,
-            Shown::Watched(_, porch, _) => launch.set("owner.lookout_socket", porch.socket()),
+            Shown::Watched { porch, .. } => launch.set("owner.lookout_socket", porch.socket()),
         }
     }
 
@@ -104,7 +109,7 @@ impl Seat {
     pub fn input(&mut self) -> Result<Instant> {
         let began = Instant::now();
         match &mut self.screen {
-            Shown::X11(screen) | Shown::Watched(screen, ..) => return screen.input(),
+            Shown::X11(screen) | Shown::Watched { screen, .. } => return screen.input(),
             Shown::Wayland(compositor) => return compositor.input(),
             Shown::Gnome(mutter, _) => mutter.input()?,
             Shown::Elsewhere => self.logind.say("set 1 IdleHint false")?,
