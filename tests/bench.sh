@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# What the agent costs over the bare engine, and what it costs while nobody asks anything. Needs root (network namespaces)
+# What the agent costs over the bare engine, while nobody asks anything, and its owner while it works. Needs root (network namespaces)
 # and a machine with nothing else to do.
 #
-#   tests/bench.sh                      all of it, about fifteen minutes
-#   tests/bench.sh decode idle ...      some parts: decode, first-token, idle, gossip, moves, evacuation, presence
+#   tests/bench.sh                      all of it, about forty minutes
+#   tests/bench.sh decode idle ...      some parts: decode, first-token, idle, gossip, moves, evacuation, presence (25
+#                                       minutes of it), courtesy
 #
 # Figures are medians; where two things are compared they ran in turns, pair by pair.
 set -euo pipefail

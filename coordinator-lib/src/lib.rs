@@ -46,6 +46,8 @@
 //! }
 //! ```
 //!
+//! With the feature `sim`, whole swarms are simulated with the rules of this crate: `sim`.
+//!
 //! Deliberately absent: clocks, threads, files, sockets, the environment, and anything whose order hangs on a hash seed.
 
 pub mod coordinator;
@@ -55,6 +57,8 @@ pub mod hazard;
 pub mod length;
 pub mod ownership;
 pub mod policy;
+#[cfg(feature = "sim")]
+pub mod sim;
 pub mod view;
 
 mod pairs;

@@ -24,6 +24,7 @@ pub(crate) fn run() -> Result<()> {
     in_lab(|lab| {
         let (_, hosts) = lab.home(&["a"])?;
         let launch = Launch::new(lab, &hosts[0])?
+            .set("engine.yield_to_all", true)
             .set("engine.threads", threads())
             .set("engine.slots", SLOTS)
             .set("engine.context_tokens", CONTEXT_TOKENS)

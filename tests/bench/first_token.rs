@@ -27,7 +27,7 @@ pub(crate) fn run() -> Result<()> {
     in_lab(|lab| {
         let (_, hosts) = lab.home(&["a", "b"])?;
         let cluster = Cluster::new(lab, &hosts, |number, launch| {
-            let launch = launch.fake(RATES).set("log.level", "info");
+            let launch = launch.fake(RATES).set("log.level", "info").set("engine.yield_to_all", true);
             Ok(if number == 0 { launch.busy() } else { launch })
         })?;
         let (near, far) = (&cluster.0[1], &cluster.0[0]);

@@ -1,12 +1,15 @@
-//! What the agent costs over the bare engine, and while nobody asks anything. `bench.sh` builds and runs this.
+//! What the agent costs over the bare engine, while nobody asks anything, and its owner while it works. `bench.sh` builds and
+//! runs this.
 //!
 //! Where two things are compared they run in turns and each pair gives one figure: a machine that is slower for a moment
 //! slows both. Printed are medians, with the quartiles, since a median alone hides a noisy machine.
 
 mod alone;
+mod courtesy;
 mod decode;
 mod evacuation;
 mod first_token;
+mod foreground;
 mod idle;
 mod moves;
 mod presence;
@@ -19,7 +22,7 @@ use anyhow::{Result, bail};
 /// A part of the bench: its name, and what it measures.
 type Part = (&'static str, fn() -> Result<()>);
 
-const PARTS: [Part; 7] = [
+const PARTS: [Part; 8] = [
     ("decode", decode::run),
     ("first-token", first_token::run),
     ("idle", idle::run),
@@ -27,6 +30,7 @@ const PARTS: [Part; 7] = [
     ("moves", moves::run),
     ("evacuation", evacuation::run),
     ("presence", presence::run),
+    ("courtesy", courtesy::run),
 ];
 
 fn main() -> Result<()> {

@@ -11,6 +11,11 @@ impl Sample {
         self.0.push(value);
     }
 
+    /// Takes in what another one has.
+    pub(crate) fn append(&mut self, other: &Self) {
+        self.0.extend_from_slice(&other.0);
+    }
+
     /// The value below which this share lies (nearest rank); NaN where nothing was measured.
     pub(crate) fn quantile(&self, share: f64) -> f64 {
         let mut sorted = self.0.clone();

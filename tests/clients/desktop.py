@@ -6,6 +6,7 @@ Reads one command a line from standard input, and answers each with a line, `ok`
 
     session ID UID USER TYPE    somebody logs in, in front, at TYPE (wayland, x11, tty)
     set ID NAME JSON            a property of a session, such as LockedHint true
+    unlock ID                   the login screen lets somebody in, and has the session unlocked
     end ID                      somebody logs out
     inhibit WHO WHY             a program keeps the session from being idle (the words may hold no blanks)
     release                     nothing does any more
@@ -52,6 +53,9 @@ class Logind:
         value = json.loads(value)
         value = {bool: dbus.Boolean, int: dbus.UInt64, str: dbus.String}[type(value)](value)
         self.at(name).UpdateProperties(SESSION, {key: value})
+
+    def unlock(self, name):
+        self.at(name).EmitSignal(SESSION, "Unlock", "", [])
 
     def end(self, name):
         self.root.RemoveObject(f"/org/freedesktop/login1/session/{name}")

@@ -98,6 +98,14 @@ fn a_shutdown_that_is_called_off_is_a_departure_and_a_return() -> Verdict {
     })
 }
 
+/// What the doctor says of the logind that tells before the machine sleeps: its second row of that name, if the first is that
+/// of who is logged in.
+fn doctor_of_logind(agent: &Agent) -> Result<String> {
+    let said = agent.launch().command(&["doctor"])?.output().context("run the doctor")?;
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    said.lines().rfind(|line| line.starts_with("logind")).map(str::to_owned).context("no row of logind's")
+}
+
 #[test]
 fn without_a_logind_nothing_waits_and_the_log_says_why() -> Verdict {
     in_lab(|lab| {
@@ -107,10 +115,10 @@ fn without_a_logind_nothing_waits_and_the_log_says_why() -> Verdict {
         let _deaf = UnixListener::bind(&socket)?;
         let deaf = format!("unix:path={}", socket.display());
         let bus = Bus::start(lab)?;
-        for (name, address, why) in [
-            ("none", "unix:path=/nonexistent/bus", "there is no system bus"),
-            ("deaf", deaf.as_str(), "the system bus does not answer"),
-            ("bare", bus.address(), "logind does not answer"),
+        for (name, address, why, doctor) in [
+            ("none", "unix:path=/nonexistent/bus", "there is no system bus", "there is no system bus"),
+            ("deaf", deaf.as_str(), "the system bus does not answer", "the system bus does not answer"),
+            ("bare", bus.address(), "logind does not answer", "it is not on the system bus"),
         ] {
             let launch =
                 Launch::named(lab, &hosts[0], name)?.fake(FAKE).set("api.port", 0_u16).set("swarm.port", 0_u16);
@@ -120,10 +128,14 @@ fn without_a_logind_nothing_waits_and_the_log_says_why() -> Verdict {
             agent.until(SOON, "a session", |status| (status.state() == "serving").then_some(()))?;
             ensure!(agent.answer(&completion(FAKE_MODEL, "hello", 5))?.done, "{name}");
             eventually(SOON, why, || Ok(agent.log()?.contains(why)))?;
+            let says = doctor_of_logind(&agent)?;
+            ensure!(says.contains(doctor) && says.contains("peers are not told before"), "{name}: {says}");
         }
         let logind = Logind::start(&bus)?;
         let agent = Launch::named(lab, &hosts[0], "left")?.fake(FAKE).system_bus(bus.address()).up()?;
         logind.wait_for_inhibitors("sleep", 1)?;
+        let says = doctor_of_logind(&agent)?;
+        ensure!(says.contains("says before this machine sleeps or shuts down, and waits"), "{says}");
         logind.vanish()?;
         eventually(SOON, "a word about it", || Ok(agent.log()?.contains("logind has gone")))?;
         ensure!(agent.answer(&completion(FAKE_MODEL, "hello", 5))?.done);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use idlewild_tests::agent::cpu_time;
-use idlewild_tests::desktop::{Bus, Compositor, Mutter, Screen, Script, Silent, World};
+use idlewild_tests::desktop::{Bus, Compositor, Engine, Mutter, Screen, Script, Sight, Silent, World};
 use idlewild_tests::lab::can_have_desktop;
 use idlewild_tests::{Agent, Fake, Lab, Launch, Verdict, in_lab};
 
@@ -39,15 +39,29 @@ fn in_desktop(body: impl FnOnce(&Lab) -> Verdict) -> Verdict {
 #[test]
 fn input_stops_the_engine_within_a_tenth_of_a_second_and_others_know_within_one() -> Verdict {
     in_desktop(|lab| {
-        let reactions = World::new(lab)?.trials(10)?;
-        let mut stopped: Vec<Duration> = reactions.iter().map(|reaction| reaction.stopped).collect();
-        stopped.sort();
-        ensure!(stopped[stopped.len() / 2] <= Duration::from_millis(100), "the engine stopped after {stopped:?}");
-        ensure!(stopped[stopped.len() - 1] <= Duration::from_millis(500), "the engine stopped after {stopped:?}");
+        let reactions = World::new(lab, Sight::X11, &Engine::Fake)?.trials(10)?;
+        let mut told: Vec<Duration> = reactions.iter().map(|reaction| reaction.told).collect();
+        told.sort();
+        ensure!(told[told.len() / 2] <= Duration::from_millis(100), "the engine stopped after {told:?}");
+        ensure!(told[told.len() - 1] <= Duration::from_millis(500), "the engine stopped after {told:?}");
         let known: Vec<Duration> = reactions.iter().map(|reaction| reaction.known).collect();
         ensure!(known.iter().all(|known| *known <= Duration::from_secs(1)), "others knew after {known:?}");
         Ok(())
     })
+}
+
+#[test]
+fn however_input_is_seen_it_stops_the_engine_and_others_know_within_a_second() -> Verdict {
+    for sight in [Sight::Wayland, Sight::Gnome, Sight::Logind] {
+        in_desktop(|lab| {
+            for reaction in World::new(lab, sight, &Engine::Fake)?.trials(3)? {
+                ensure!(reaction.told <= Duration::from_millis(500), "{sight:?}: {reaction:?}");
+                ensure!(reaction.known <= Duration::from_secs(1), "{sight:?}: {reaction:?}");
+            }
+            Ok(())
+        })?;
+    }
+    Ok(())
 }
 
 #[test]
@@ -118,6 +132,10 @@ fn an_x_server_that_freezes_is_a_screen_that_nobody_sees() -> Verdict {
         logind.say("session 2 0 root x11")?;
         let agent = detecting(lab, &bus)?.variable("DISPLAY", screen.display()).up()?;
         until(&agent, "serving", "no input at the screen (X11)", SOON)?;
+        // The login screen lets somebody in: that is presence before the first input.
+        logind.say("unlock 2")?;
+        until(&agent, "busy", "somebody has just unlocked a session", SOON)?;
+        until(&agent, "serving", "no input at the screen (X11)", SOON)?;
         screen.freeze()?;
         until(&agent, "busy", "the X server does not answer", LATER)?;
         screen.thaw()?;
@@ -170,6 +188,29 @@ fn gnomes_own_idle_monitor_is_seen_where_its_compositor_has_no_notifications() -
         drop(mutter);
         // Its compositor went, and nobody says that somebody is logged in.
         until(&agent, "serving", "nobody is logged in", LATER).map(drop)
+    })
+}
+
+#[test]
+fn another_idle_delay_counts_without_a_restart() -> Verdict {
+    in_desktop(|lab| {
+        let (bus, screen) = (Bus::start(lab, "system")?, Screen::start()?);
+        let mut logind = Script::logind(&bus)?;
+        logind.say("session 2 0 root x11")?;
+        let launch = Launch::new(lab, &lab.host("a")?)?.fake(Fake::decoding(100.0)).set("owner.source", "detected");
+        let launch = launch.variable("DBUS_SYSTEM_BUS_ADDRESS", bus.address()).variable("DISPLAY", screen.display());
+        launch.configure("[owner]\nidle_delay_s = 3600\n")?;
+        let agent = launch.clone().up()?;
+        until(&agent, "busy", "the screen (X11)", SOON)?;
+        for (delay_s, state) in [(DELAY_S, "serving"), (3600, "busy"), (DELAY_S + 1, "serving")] {
+            launch.configure(&format!("[owner]\nidle_delay_s = {delay_s}\n"))?;
+            until(&agent, state, "the screen (X11)", SOON)?;
+            let doctor = launch.command(&["doctor"])?.output().context("run the doctor")?;
+            let says = String::from_utf8_lossy(&doctor.stdout).into_owned();
+            ensure!(says.contains(&format!("detected, away after {delay_s} s")), "{says}");
+        }
+        ensure!(agent.status()?.warnings.is_empty(), "nothing waits: {:?}", agent.status()?.warnings);
+        Ok(())
     })
 }
 
@@ -229,13 +270,20 @@ fn the_doctor_says_what_is_seen_what_is_not_and_what_to_do() -> Verdict {
             Ok(String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
         };
         let alone = doctor(&["doctor"])?;
-        for word in ["detected, away after 1 s", "X11 ", "session 2 (yours, X11)", "no agent runs"] {
+        let said = ["X11 ", "session 2 (yours, X11)", "no agent runs", "peers are not told before this machine"];
+        for word in
+            said.into_iter().chain(["detected, away after 1 s", "it is not on the system bus: no network", "processor"])
+        {
             ensure!(alone.contains(word), "{word:?} is missing in {alone}");
         }
         let agent = launch.clone().up()?;
         until(&agent, "serving", "X11", SOON)?;
         let asked = doctor(&["doctor"])?;
         ensure!(asked.contains("owner   away: no input at the screen (X11)") && !asked.contains("no agent"), "{asked}");
+        ensure!(
+            asked.lines().any(|line| line.starts_with("NetworkManager") && line.contains("nothing there")),
+            "{asked}"
+        );
         drop(screen);
         until(&agent, "busy", "your screen cannot be seen", LATER)?;
         let told = doctor(&["doctor", "--json"])?;

@@ -234,6 +234,77 @@ fn a_full_memory_gets_the_engines_part_back_at_once() -> Verdict {
     })
 }
 
+#[test]
+fn an_engine_that_holds_more_than_the_owner_gives_it_is_gone_at_once_when_the_owner_is_back() -> Verdict {
+    in_lab(|lab| {
+        let (_, hosts) = lab.home(&["a"])?;
+        let machine = Machine::new(lab, "a")?;
+        machine.memory(8000, 6000)?;
+        // A grace that is longer than the test waits.
+        let launch = Launch::new(lab, &hosts[0])?.fake(FAKE).scripted().set("owner.grace_ms", 30_000_u32);
+        let agent = machine.dress(launch).up()?;
+        agent.owner("away")?;
+        until_state(&agent, "serving", "the owner script")?;
+        let mut stream = agent.ask(&completion(FAKE_MODEL, "much to say", TOKENS))?;
+        stream.read_pieces(5)?;
+        let (pid, engine) = (agent.pid(), agent.engine_pid().context("an engine")?);
+        machine.write(&format!("proc/{engine}/status"), "VmRSS: 5000000 kB\n")?;
+        machine.write(&format!("proc/{pid}/task/{pid}/children"), &format!("{engine}\n"))?;
+        let of_ram_busy = || -> Result<(String, String)> {
+            let said = rules(&agent)?;
+            let all = said["rules"].as_array().context("rules")?;
+            let rule = all.iter().find(|rule| rule["key"] == "rules.ram_busy_percent").context("the rule")?;
+            let text = |name: &str| rule[name].as_str().unwrap_or_default().to_owned();
+            Ok((text("standing"), text("seen")))
+        };
+        eventually(NOTICED_WITHIN, "a look", || Ok(of_ram_busy()?.1.contains("holds 62 %")))?;
+        ensure!(of_ram_busy()?.0 == "off" && agent.engine_pid() == Some(engine), "it is the owner's who is there");
+        agent.owner("present")?;
+        eventually(NOTICED_WITHIN, "an engine that is gone", || Ok(agent.engine_pid().is_none()))?;
+        let (standing, seen) = of_ram_busy()?;
+        ensure!(standing == "broken", "{standing}: {seen}");
+        until_state(&agent, "busy", "(rules.ram_busy_percent: at most 50 % while the owner is there)")
+    })
+}
+
+/// The room shows in what others are told, so that they do not ask in vain.
+#[test]
+fn a_peer_without_memory_for_a_model_is_asked_after_those_that_have_it() -> Verdict {
+    let Some(model) = real_model()? else { return Ok(()) };
+    in_lab(|lab| {
+        let (_, hosts) = lab.home(&["a", "b", "c"])?;
+        let machines = ["b", "c"].map(|name| Machine::new(lab, name));
+        let machines = machines.into_iter().collect::<Result<Vec<_>>>()?;
+        for (machine, mb) in machines.iter().zip([300_u64, 3000]) {
+            machine.memory(16_000, 15_000)?;
+            machine.write("proc/self/cgroup", "0::/idlewild.service\n")?;
+            machine.write("sys/fs/cgroup/idlewild.service/memory.max", &format!("{}\n", mb * 1_000_000))?;
+            machine.write("sys/fs/cgroup/idlewild.service/memory.current", "20000000\n")?;
+        }
+        let cluster = Cluster::new(lab, &hosts, |number, launch| {
+            if number == 0 {
+                return Ok(launch.busy());
+            }
+            launch.import(&model, REAL_MODEL)?;
+            Ok(machines[number - 1].dress(launch))
+        })?;
+        let [origin, small, large] = &cluster.0[..] else { anyhow::bail!("three agents") };
+        for worker in [small, large] {
+            origin.until_serving(worker.peer()?, FOUND_WITHIN)?;
+        }
+        let stream = origin.ask(&completion(REAL_MODEL, "1 2 3 4", 8))?;
+        let request = stream.request()?.to_owned();
+        ensure!(stream.finish()?.whole()?.done);
+        let story = origin.explain(&request)?;
+        let [only] = &story.assignments[..] else { anyhow::bail!("tried in vain: {story:#?}") };
+        let wait_s = |peer: &str| only.terms.iter().find(|terms| terms.peer == peer).map(|terms| terms.wait_s);
+        ensure!(only.worker == large.peer()?, "{story:#?}");
+        ensure!(wait_s(small.peer()?).is_some_and(|wait| wait >= 3600.0), "{story:#?}");
+        ensure!(wait_s(large.peer()?).is_some_and(|wait| wait < 60.0), "{story:#?}");
+        Ok(())
+    })
+}
+
 /// Scenario 37: the control group allows less than the machine has free.
 #[test]
 fn a_model_that_does_not_fit_is_refused_with_numbers_and_loaded_once_it_does() -> Verdict {

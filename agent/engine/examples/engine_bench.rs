@@ -37,7 +37,7 @@ fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let first = arguments.next();
     if first.as_deref() == Some("child") {
-        return idlewild_engine::child_main();
+        return idlewild_engine::child_main(idlewild_engine::Courtesy::YieldToAll);
     }
     let Some(model) = first else {
         eprint("usage: engine_bench MODEL.gguf [TOKENS] [THREADS] [in-process]");

@@ -32,7 +32,7 @@ mod messages;
 mod parent;
 mod report;
 
-pub use child::child_main;
+pub use child::{Courtesy, child_main};
 pub use config::{Backend, DoublesAt, EngineConfig, FakeRates, KvType, MAX_SLOTS, ModelFile};
 pub use cpu::{MissingCpuFeature, check_cpu};
 pub use error::{EngineError, LoadFailure};

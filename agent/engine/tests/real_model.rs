@@ -26,7 +26,7 @@ fn model() -> Option<PathBuf> {
 fn config() -> EngineConfig {
     EngineConfig {
         program: child_program(),
-        arguments: Vec::new(),
+        arguments: vec!["--share".to_owned()],
         backend: Backend::Llama,
         threads: 1,
         slots: 4,
@@ -133,4 +133,44 @@ async fn damaged_files_are_errors_and_the_engine_lives_on() {
     soon("the load", engine.load(file(&path))).await.unwrap();
     let answer = answer(engine.submit(job("Once upon a time", 4)).await.unwrap()).await;
     assert_eq!((answer.ids.len(), engine.stats().restarts), (4, 0), "{answer:?}");
+}
+
+/// llama.cpp starts threads of its own for each step, which inherit what the child asked for before anything else.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_thread_of_the_child_comes_last_at_the_processor_and_at_the_disk() {
+    let Some(path) = model() else { return };
+    let (engine, _notices) = Engine::start(EngineConfig { threads: 2, ..config() });
+    // It computes as soon as it is loaded, to measure its rates.
+    let loading = tokio::spawn({
+        let engine = engine.clone();
+        async move { engine.load(file(&path)).await }
+    });
+    // The loop, the reader of commands, and one more that computes.
+    let mut seen = Vec::new();
+    soon("three threads at once", async {
+        while seen.len() < 3 {
+            let pid = engine.pid().unwrap_or_default();
+            seen = tasks(pid).into_iter().filter_map(|task| standing(pid, task)).collect();
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+    assert_eq!(seen.len(), 3, "no more threads compute than are set: {seen:?}");
+    assert!(seen.iter().all(|standing| *standing == ("5".to_owned(), support::DISK_IDLE)), "{seen:?}");
+    loading.abort();
+}
+
+#[cfg(target_os = "linux")]
+fn tasks(pid: u32) -> Vec<u32> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten();
+    tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// A thread's policy (field 41 of proc(5)'s stat) and its class at the disk; none of one that has ended meanwhile.
+#[cfg(target_os = "linux")]
+fn standing(pid: u32, task: u32) -> Option<(String, i64)> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/task/{task}/stat")).ok()?;
+    let policy = stat.rsplit(')').next()?.split_whitespace().nth(38)?;
+    Some((policy.to_owned(), support::disk_class(task)?))
 }

@@ -187,9 +187,43 @@ async fn an_idle_child_uses_no_processor_time() {
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_child_runs_at_the_lowest_priority() {
+    let (engine, _notices) = started(EngineConfig { arguments: Vec::new(), ..fake_config(0.0) }).await;
+    let pid = engine.pid().unwrap();
+    assert!(is_idle_class(pid), "{:?}", stat(pid));
+    assert_eq!(support::disk_class(pid), Some(support::DISK_IDLE));
+    // Field 6: a session of its own, whose tasks are at nice 19 as a group where the kernel makes groups of sessions.
+    assert_eq!(stat(pid)[3], pid.to_string());
+    match std::fs::read_to_string(format!("/proc/{pid}/autogroup")) {
+        Ok(group) => assert!(group.trim().ends_with("nice 19"), "{group}"),
+        Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::NotFound),
+    }
+    // One that is to share has the weight of any session.
     let (engine, _notices) = started(fake_config(0.0)).await;
     let pid = engine.pid().unwrap();
     assert!(is_idle_class(pid), "{:?}", stat(pid));
+    if let Ok(group) = std::fs::read_to_string(format!("/proc/{pid}/autogroup")) {
+        assert!(group.trim().ends_with("nice 0"), "{group}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_child_that_has_no_session_of_its_own_leaves_the_one_it_is_in_alone() {
+    // A shell between the two that goes on: its session is its own, and the child is in it.
+    let script = format!("{}; true", support::child_program().display());
+    let config = EngineConfig {
+        program: PathBuf::from("/bin/sh"),
+        arguments: vec!["-c".to_owned(), script],
+        ..fake_config(0.0)
+    };
+    let (engine, _notices) = started(config).await;
+    let shell = engine.pid().unwrap();
+    let children = std::fs::read_to_string(format!("/proc/{shell}/task/{shell}/children")).unwrap();
+    let child = children.trim().parse().unwrap();
+    assert!(is_idle_class(child) && !is_idle_class(shell), "{:?}", stat(child));
+    if let Ok(group) = std::fs::read_to_string(format!("/proc/{shell}/autogroup")) {
+        assert!(group.trim().ends_with("nice 0"), "{group}");
+    }
 }
 
 /// Fields of proc(5)'s stat from the third on.

@@ -26,6 +26,7 @@ mod doctor;
 mod hazard;
 mod moves;
 mod rules;
+mod system;
 
 use idlewild_protocol::{
     BootId, DepartureCause, Epoch, FinishReason, ModelId, ModelInfo, ModelLoad, PeerId, PeerState, PeerTerms,
@@ -37,6 +38,7 @@ pub use doctor::{DoctorReply, LayerReply, Sees};
 pub use hazard::{CalibrationReply, CurvePoint, HazardReply, LeavesReply, ReliabilityReply};
 pub use moves::{MeasuredMove, MoveRecord, MoveReply, MoveRequest, OverheadReply, OverheadsReply, StandbyReply};
 pub use rules::{PauseReply, PauseRequest, RuleReply, RulesReply, StandingWord};
+pub use system::SystemReply;
 
 /// The header of a generation's answer that names its request: what `idlewild explain` takes.
 pub const REQUEST_HEADER: &str = "x-idlewild-request";

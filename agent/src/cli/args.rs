@@ -5,8 +5,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use super::durations::{snooze_time, ticket_time};
 use super::exit::Exit;
 use super::hazard::HazardArgs;
+use super::lookout::LookoutArgs;
 use crate::config::{Layer, OwnerChoice};
 
 /// Serve language models to each other from machines whose owners are away.
@@ -59,9 +61,11 @@ pub(super) enum Command {
     Identity(IdentityArgs),
     /// Tools for developers
     Dev(DevArgs),
+    /// Tell an agent that runs as a service whether somebody uses the screen of this session; runs until the session ends
+    Lookout(LookoutArgs),
     /// The engine's process, started by the agent
     #[command(hide = true)]
-    Engine,
+    Engine(super::engine::EngineArgs),
 }
 
 #[derive(Debug, Args, Default)]
@@ -213,7 +217,7 @@ pub(super) enum WayArg {
 #[derive(Debug, Args)]
 pub(super) struct InviteArgs {
     /// How long the ticket counts: 90s, 15m, 2h or 3d (1m to 7d)
-    #[arg(long, value_name = "TIME", default_value = "15m", value_parser = parse_time)]
+    #[arg(long, value_name = "TIME", default_value = "15m", value_parser = ticket_time)]
     pub(super) ttl: u64,
     /// Print JSON
     #[arg(long)]
@@ -332,36 +336,6 @@ pub(super) struct StopArgs {
     pub(super) dir: Option<PathBuf>,
 }
 
-/// How long a ticket counts.
-fn parse_time(text: &str) -> Result<u64, String> {
-    use crate::store::{TICKET_TTL_S_MAX, TICKET_TTL_S_MIN};
-    let seconds = seconds_of(text)?;
-    if (TICKET_TTL_S_MIN..=TICKET_TTL_S_MAX).contains(&seconds) {
-        Ok(seconds)
-    } else {
-        Err("a ticket counts for 1m to 7d".to_owned())
-    }
-}
-
-/// How long a machine is left alone.
-fn snooze_time(text: &str) -> Result<u64, String> {
-    let seconds = seconds_of(text)?;
-    if (1..=365 * 86_400).contains(&seconds) { Ok(seconds) } else { Err("a time is 1s to 365d".to_owned()) }
-}
-
-/// Reads `90s`, `15m`, `2h`, `3d` or plain seconds.
-fn seconds_of(text: &str) -> Result<u64, String> {
-    let unit_s = match text.chars().last() {
-        Some('m') => 60,
-        Some('h') => 3600,
-        Some('d') => 86_400,
-        _ => 1,
-    };
-    let digits = text.strip_suffix(['s', 'm', 'h', 'd']).unwrap_or(text);
-    let seconds = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(unit_s));
-    seconds.ok_or_else(|| "expected a time such as 90s, 15m, 2h or 3d".to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
@@ -371,16 +345,6 @@ mod tests {
     #[test]
     fn the_definitions_hold_together() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn times_have_units_and_bounds() {
-        for (text, expected) in [("90s", 90), ("90", 90), ("15m", 900), ("2h", 7200), ("7d", 604_800)] {
-            assert_eq!(parse_time(text), Ok(expected), "{text}");
-        }
-        for text in ["", "x", "5s", "8d", "-1m", "99999999999999999999d", "1mm"] {
-            assert!(parse_time(text).is_err(), "{text}");
-        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! `idlewild doctor`: how this machine tells whether somebody uses it. Asks the agent; where none runs, looks itself.
+//! `idlewild doctor`: how this machine tells whether somebody uses it, and what else it can and cannot see. Asks the agent; where none runs, looks itself.
 
+use std::path::Path;
 use std::time::Duration;
 
 use tokio::time::timeout;
@@ -10,9 +11,12 @@ use super::context::Context;
 use super::failure::{Failure, OrExit};
 use super::format::table;
 use super::{Exit, Printer};
-use crate::api::wire::{DoctorReply, LayerReply, Sees};
+use crate::api::wire::{DoctorReply, LayerReply, Sees, SystemReply};
 use crate::config::{Layer, OwnerChoice};
-use crate::owner::{OwnerSight, OwnerSource, owner_source};
+use crate::owner::conditions::{Eyes, Roots, courtesy};
+use crate::owner::notice::Reach;
+use crate::owner::rules::{Rule, Seen, Standing, decide, wall_clock};
+use crate::owner::{Hearing, OwnerSight, OwnerSource, owner_source};
 
 /// Every layer has answered by then, or is shown as not answering.
 const LOOK: Duration = Duration::from_secs(8);
@@ -47,7 +51,7 @@ pub(super) async fn doctor(context: &Context, printer: &mut Printer, args: JsonA
 /// Looks as an agent would.
 async fn look(context: &Context) -> Result<DoctorReply, Failure> {
     let (config, _) = context.config(Layer::default())?;
-    let mut source = owner_source(&config.owner, &context.paths).or_exit(Exit::Failed)?;
+    let mut source = owner_source(&config.owner, &context.paths, Hearing::Nobody).or_exit(Exit::Failed)?;
     let mut sight = source.sight();
     if config.owner.source == OwnerChoice::Detected {
         let complete = sight.wait_for(OwnerSight::is_complete);
@@ -62,7 +66,14 @@ async fn look(context: &Context) -> Result<DoctorReply, Failure> {
         timeout(LOOK, looked).await.ok();
     }
     let seen = source.sight().borrow().clone();
-    Ok(DoctorReply::new(&config.owner, &seen))
+    let roots = Roots::under(Path::new(&config.rules.root));
+    let conditions = Eyes::new(roots.clone(), std::process::id()).look(&config.rules.exclusive_apps);
+    let verdict = decide(&Seen { conditions, ..Seen::default() }, &config.rules, wall_clock());
+    let unknown = verdict.findings.iter().filter(|finding| finding.standing == Standing::Unknown);
+    // What others use of the processor takes two looks.
+    let unseen: Vec<Rule> = unknown.map(|finding| finding.rule).filter(|rule| *rule != Rule::OthersCpu).collect();
+    let system = SystemReply::rows(&Reach::look().await, &unseen, &courtesy(&roots), config.engine.yield_to_all);
+    Ok(DoctorReply::new(&config.owner, &seen).with_system(system))
 }
 
 /// Lets the detector look, for ever.
@@ -84,15 +95,25 @@ fn lines(reply: &DoctorReply) -> Vec<String> {
         lines.push(String::new());
         lines.extend(table(&rows));
     }
+    if !reply.system.is_empty() {
+        let header = ["SYSTEM", "OK", "SAYS"].map(str::to_owned).to_vec();
+        let row = |row: &SystemReply| vec![row.what.clone(), word(row.sees).to_owned(), row.says.clone()];
+        let rows: Vec<Vec<String>> = std::iter::once(header).chain(reply.system.iter().map(row)).collect();
+        lines.push(String::new());
+        lines.extend(table(&rows));
+    }
     lines
 }
 
 fn row(layer: &LayerReply) -> Vec<String> {
-    let sees = match layer.sees {
+    vec![layer.layer.name().to_owned(), word(layer.sees).to_owned(), layer.says.clone()]
+}
+
+fn word(sees: Sees) -> &'static str {
+    match sees {
         Sees::Looking => "no answer",
         Sees::Yes => "yes",
         Sees::Nothing => "nothing there",
         Sees::Blind => "no",
-    };
-    vec![layer.layer.name().to_owned(), sees.to_owned(), layer.says.clone()]
+    }
 }

@@ -14,6 +14,8 @@ mod client;
 mod cluster;
 mod context;
 mod doctor;
+mod durations;
+mod engine;
 mod exit;
 mod explain;
 mod explain_moves;
@@ -23,6 +25,7 @@ mod hazard;
 mod identity;
 mod invite;
 mod join;
+mod lookout;
 mod models;
 mod moving;
 mod pausing;
@@ -62,8 +65,8 @@ pub fn main() -> ExitCode {
             return if error.use_stderr() { Exit::Usage.into() } else { Exit::Fine.into() };
         }
     };
-    if matches!(cli.command, Command::Engine) {
-        return idlewild_engine::child_main();
+    if let Command::Engine(args) = cli.command {
+        return engine::engine(args);
     }
     let mut printer = Printer::of_process();
     match perform(cli, &mut printer) {
@@ -117,6 +120,7 @@ async fn dispatch(command: Command, context: &Context, printer: &mut Printer) ->
             DevCommand::Cluster(args) => cluster::cluster(context, printer, args).await,
             DevCommand::Stop(args) => cluster::stop(context, printer, args).await,
         },
-        Command::Engine => Ok(Exit::Failed),
+        Command::Lookout(args) => lookout::lookout(context, printer, args).await,
+        Command::Engine(_) => Ok(Exit::Failed),
     }
 }

@@ -345,6 +345,7 @@ mod tests {
             ("[engine]\nkv_tokens = 100\n", "2: engine.kv_tokens: ", "at least engine.context_tokens (4096)"),
             ("[engine]\ncontext_tokens = 10000\n", "2: engine.context_tokens: ", "engine.kv_tokens (8192) must be"),
             ("[owner]\nidle_delay_s = 0\n", "2: owner.idle_delay_s: ", "1 to 86400"),
+            ("[owner]\nlookout_socket = \"s\"\n", "2: owner.lookout_socket: ", "\"s\" is no path of a socket"),
             ("[engine]\nfake_decode_tps = nan\n", "2: engine.fake_decode_tps: ", "above 0"),
             ("[swarm]\nlisten = []\n", "2: swarm.listen: ", "at least one"),
             (

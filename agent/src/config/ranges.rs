@@ -30,6 +30,7 @@ pub(super) fn fault(config: &Config) -> Option<Fault> {
         .or_else(|| rate(&["engine.fake_prefill_tps"], engine.fake_prefill_tps))
         .or_else(|| rate(&["engine.fake_decode_tps"], engine.fake_decode_tps))
         .or_else(|| within(&["owner.idle_delay_s"], config.owner.idle_delay_s, 1..=86_400))
+        .or_else(|| socket(&config.owner.lookout_socket))
         .or_else(|| within(&["owner.grace_ms"], config.owner.grace_ms, 0..=30_000))
         .or_else(|| level(&config.log.level))
         .or_else(|| rules(&config.rules))
@@ -50,6 +51,20 @@ fn level(directives: &str) -> Option<Fault> {
     let message =
         format!("{wrong:?} is no level (they are {}), nor a part and its level (\"libp2p=debug\")", levels.join(", "));
     Some(Fault { keys: &["log.level"], message })
+}
+
+/// Bytes that the path of a socket may have, on the system that permits the fewest.
+const SOCKET_PATH_MAX: usize = 100;
+
+fn socket(path: &str) -> Option<Fault> {
+    let is_fine = path.is_empty() || (std::path::Path::new(path).is_absolute() && path.len() <= SOCKET_PATH_MAX);
+    let message = || {
+        format!(
+            "{path:?} is no path of a socket; write an absolute one of at most {SOCKET_PATH_MAX} bytes, such as \
+             /run/idlewild/lookouts.sock"
+        )
+    };
+    (!is_fine).then(|| Fault { keys: &["owner.lookout_socket"], message: message() })
 }
 
 fn rules(rules: &RuleSettings) -> Option<Fault> {

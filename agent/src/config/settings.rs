@@ -25,7 +25,7 @@ pub struct Key {
 const LIVE_SECTIONS: [&str; 1] = ["rules"];
 
 /// Keys that are unlike their section: of a live one read at the start only, of another one live.
-const UNLIKE_THEIR_SECTION: [(&str, &str); 1] = [("rules", "root")];
+const UNLIKE_THEIR_SECTION: [(&str, &str); 2] = [("rules", "root"), ("owner", "idle_delay_s")];
 
 impl Key {
     /// The environment variable that sets it.
@@ -150,6 +150,9 @@ settings! {
         backend: Backend = Backend::Llama,
         /// Threads that compute (0 to 1024); 0 leaves one core free for the owner (but uses at least one).
         threads: u16 = 0,
+        /// Whether the engine comes after the programs of all sessions. If not, it has its share of the processor beside those
+        /// of others: for a machine whose other programs need not come first.
+        yield_to_all: bool = true,
         /// Requests that run at once (1 to 32).
         slots: u16 = 4,
         /// Longest context of one request, prompt and answer, in tokens (64 to 1048576). A model made for less has less.
@@ -183,8 +186,13 @@ settings! {
         /// shows that they can be seen. "always_idle": the owner counts as away at all times (servers, spare machines).
         /// "scripted": read from a file, for tests.
         source: OwnerChoice = OwnerChoice::Detected,
-        /// Seconds without input after which a detected owner is away (1 to 86400). A locked screen needs 30 at most.
+        /// Seconds without input after which a detected owner is away (1 to 86400). A locked screen needs 30 at most. A
+        /// change counts within seconds, without a restart.
         idle_delay_s: u32 = 180,
+        /// Socket at which lookouts (`idlewild lookout`) in sessions of other accounts report to a detector, as an absolute path.
+        /// Empty: "lookouts.sock" in the folder that systemd makes for a service ($RUNTIME_DIRECTORY, such as
+        /// /run/idlewild), and none where there is no such folder. On Linux only.
+        lookout_socket: String = String::new(),
         /// The scripted source's file. Empty: "owner-control" in the state directory.
         script: String = String::new(),
         /// Milliseconds for which the engine's memory is kept once the machine is wanted back (0 to 30000), so that what

@@ -18,6 +18,7 @@ use super::Clock;
 use super::catalogue::{Catalogue, Names};
 use super::desk::{Ask, Readiness};
 use super::digests::Digests;
+use super::doctor::Doctor;
 use super::links::Links;
 use super::placements::Placements;
 use super::planner::Planner;
@@ -27,10 +28,9 @@ use super::survival::OwnSurvival;
 use super::tasks::{Done, Outcomes, Tasks};
 use super::votes::Votes;
 use super::watching::Look;
-use crate::config::OwnerSettings;
 use crate::origin::{Departed, OriginNews, PlacementAsk, Records};
 use crate::owner::notice::Notice;
-use crate::owner::{OwnerReport, OwnerSight, OwnerSource, SessionTracker};
+use crate::owner::{OwnerReport, OwnerSource, SessionTracker};
 use crate::store::{IdentitySeed, Store, StoredMembership};
 use crate::worker::{Gate, Worker};
 
@@ -70,8 +70,7 @@ pub(super) struct Driver {
     pub(super) links: Links,
     pub(super) names: Names,
     pub(super) tracker: SessionTracker,
-    /// How the owner is looked for, and what the detector's layers see.
-    pub(super) doctor: (OwnerSettings, watch::Receiver<OwnerSight>),
+    pub(super) doctor: Doctor,
     pub(super) ruling: Ruling,
     pub(super) estimates: watch::Receiver<OwnSurvival>,
 

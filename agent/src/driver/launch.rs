@@ -21,6 +21,7 @@ use tracing::{info, warn};
 use super::catalogue::Names;
 use super::desk::{Desk, DeskBack};
 use super::digests::Digests;
+use super::doctor::Doctor;
 use super::event_loop::{Driver, Inbox, Published};
 use super::links::Links;
 use super::planner::Planner;
@@ -39,7 +40,7 @@ use crate::origin::{
     Reports, Shell, Submission, Workers,
 };
 use crate::owner::notice::{self, Notice};
-use crate::owner::{OwnerSource, SessionLog, SessionTracker, owner_source};
+use crate::owner::{Hearing, OwnerSource, SessionLog, SessionTracker, owner_source};
 use crate::store::{
     DataLock, IdentitySeed, Running, Store, StoredMembership, load_or_create_api_key, load_or_create_identity,
     load_or_found_membership, machine_boot, read_standing_orders, unix_s, write_running,
@@ -106,7 +107,7 @@ impl OnDisk {
         let store = Store::open(&paths.database_file())?;
         let boot = store.begin_boot(now_s, machine_boot()).await?.id;
         let models = models_of(config, paths)?;
-        let owner = owner_source(&config.owner, paths)?;
+        let owner = owner_source(&config.owner, paths, Hearing::Lookouts)?;
         Ok((Self { _lock: lock, seed, membership, role, store, boot, models, key }, owner))
     }
 }
@@ -209,9 +210,10 @@ fn start_engine(launch: &Launch) -> Result<(Engine, mpsc::Receiver<EngineNotice>
         Backend::Fake => (EngineBackend::Fake(rates), Some((rates.decode_tps, rates.prefill_tps))),
     };
     let program = std::env::current_exe().map_err(RunError::OwnProgram)?;
+    let share = (!settings.yield_to_all).then_some("--share");
     let config = EngineConfig {
         program,
-        arguments: vec!["engine".to_owned()],
+        arguments: ["engine"].into_iter().chain(share).map(str::to_owned).collect(),
         backend,
         threads: settings.threads,
         slots: settings.slots,
@@ -324,7 +326,7 @@ pub(super) async fn assemble(
     let (notes, estimates, writer) = start_writer(SessionLog::new(store.clone(), boot), store.clone(), prior(launch));
     let (tasks, outcomes) = tasks();
     let DeskBack { asks, catalogue, ready } = served.desk;
-    let doctor = (launch.config.owner.clone(), owner.sight());
+    let doctor = Doctor::new(&launch.config, &*owner);
     let inbox = Inbox {
         swarm: events,
         placements,

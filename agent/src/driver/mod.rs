@@ -7,8 +7,9 @@
 //! ```
 //!
 //! Conversations: `presence` (owner and session), `rules` with `watching` (what forbids a session, what the system says),
-//! `gossip` with `digests` and `survival`, `coordination` with `votes` and `placements` (election, placement), `plans` with `planner`
-//! (reports and plans of what runs), `network` with `links`, `status` and `hazard` (the command line), `tickets` (newcomers).
+//! `gossip` with `digests` and `survival`, `coordination` with `votes` and `placements` (election, placement), `plans` with
+//! `planner` (reports and plans of what runs), `network` with `links`, `status`, `doctor` and `hazard` (the command line),
+//! `tickets` (newcomers).
 //! `launch` and `lifetime` are the start and the end.
 //!
 //! Invariant: the loop never waits, neither for the network nor for the disk: the owner may be coming back.
@@ -21,6 +22,7 @@ mod clock;
 mod coordination;
 mod desk;
 mod digests;
+mod doctor;
 mod event_loop;
 mod gossip;
 mod hazard;

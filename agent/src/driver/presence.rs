@@ -8,7 +8,6 @@ use tracing::{info, warn};
 
 use super::Driver;
 use super::survival::{Beginning, OwnSurvival, Prior};
-use crate::api::wire::DoctorReply;
 use crate::owner::{HORIZONS_S, SessionChange, SessionInput, SessionLog};
 use crate::store::{SessionMoment, Store, StoreError, unix_s};
 use crate::worker::Gate;
@@ -135,11 +134,6 @@ impl Driver {
         }
         self.speak();
         self.note(Note::Change(change, SessionMoment { wall_s: unix_s(), on_ac: self.ruling.is_on_mains() }));
-    }
-
-    /// How the owner is looked for, and what is seen.
-    pub(super) fn doctor(&self) -> DoctorReply {
-        DoctorReply::new(&self.doctor.0, &self.doctor.1.borrow())
     }
 
     pub(super) fn note(&mut self, note: Note) {

@@ -16,7 +16,7 @@ use crate::api::wire::{RuleReply, RulesReply, StandingWord};
 use crate::config::{Reloaded, RuleSettings};
 use crate::owner::conditions::{Conditions, Power};
 use crate::owner::notice::Notice;
-use crate::owner::rules::{Block, Pause, Seen, Standing, Suspensions, Verdict, decide, wall_clock};
+use crate::owner::rules::{Block, Pause, Rule, Seen, Standing, Suspensions, Verdict, decide, wall_clock};
 use crate::owner::{OwnerReport, OwnerState, SessionInput};
 use crate::store::StandingOrders;
 use crate::worker::Gate;
@@ -91,6 +91,12 @@ impl Ruling {
         self.seen.conditions.power.map(|power| power == Power::Mains)
     }
 
+    /// The rules that are in force and cannot be told: what they are about is not seen here.
+    pub(super) fn unseen(&self) -> Vec<Rule> {
+        let unseen = self.verdict.findings.iter().filter(|finding| finding.standing == Standing::Unknown);
+        unseen.map(|finding| finding.rule).collect()
+    }
+
     /// What was exchanged since the last look, on the day that it is.
     fn count(&mut self, all_bytes: u64, today: i64) {
         if self.transfer.day != today {
@@ -132,6 +138,7 @@ impl Driver {
         if let Some(reloaded) = look.reloaded {
             self.handle_reloaded(reloaded);
         }
+        self.worker.has_room(look.room);
         let had_address = self.ruling.seen.conditions.has_address;
         let has_address = look.conditions.has_address;
         self.ruling.has_looked = true;
@@ -149,6 +156,7 @@ impl Driver {
     fn handle_reloaded(&mut self, reloaded: Reloaded) {
         match reloaded {
             Reloaded::Changed { config, waiting } => {
+                self.doctor.take_idle_delay(config.owner.idle_delay_s);
                 self.ruling.settings.send_if_modified(|rules| std::mem::replace(rules, config.rules.clone()) != *rules);
                 let names: Vec<String> = waiting.iter().map(|key| format!("{}.{}", key.section, key.name)).collect();
                 info!(waiting = names.join(", "), "config.toml has changed");

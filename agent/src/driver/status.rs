@@ -26,7 +26,7 @@ impl Driver {
         // An asker that went away needs no answer.
         match ask {
             Ask::Status(reply) => drop(reply.send(self.status())),
-            Ask::Doctor(reply) => drop(reply.send(self.doctor())),
+            Ask::Doctor(reply) => self.doctor.examine(self.ruling.unseen(), reply),
             Ask::Models(reply) => drop(reply.send(self.models())),
             Ask::Reread(reply) => {
                 let (read, rereads) = (self.worker.reread_models(), self.tasks.rereads.clone());

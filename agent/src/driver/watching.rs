@@ -24,6 +24,8 @@ const ORDERS: usize = 4;
 pub(super) struct Look {
     /// The machine.
     pub(super) conditions: Conditions,
+    /// The room for an engine.
+    pub(super) room: Option<FreeRoom>,
     /// The settings, where their file has changed.
     pub(super) reloaded: Option<Reloaded>,
 }
@@ -33,6 +35,7 @@ pub(super) struct Look {
 struct Watcher {
     eyes: Eyes,
     reload: Option<Reload>,
+    room: RoomByRules,
     rules: watch::Receiver<RuleSettings>,
 }
 
@@ -40,7 +43,7 @@ impl Watcher {
     fn look(&mut self) -> Look {
         let exclusive = self.rules.borrow().exclusive_apps.clone();
         let reloaded = self.reload.as_mut().and_then(Reload::look);
-        Look { conditions: self.eyes.look(&exclusive), reloaded }
+        Look { conditions: self.eyes.look(&exclusive), room: self.room.free_bytes(), reloaded }
     }
 }
 
@@ -48,7 +51,8 @@ impl Watcher {
 pub(super) fn start(launch: &Launch, rules: watch::Receiver<RuleSettings>) -> mpsc::Receiver<Look> {
     let reload = launch.sources.clone().map(|sources| Reload::new(sources, launch.config.clone()));
     let eyes = Eyes::new(roots(launch), std::process::id());
-    let mut watcher = Watcher { eyes, reload, rules };
+    let room = RoomByRules { roots: roots(launch), rules: rules.clone() };
+    let mut watcher = Watcher { eyes, reload, room, rules };
     let (looks, out) = mpsc::channel(1);
     tokio::spawn(async move {
         let mut next = interval(LOOK_EVERY);

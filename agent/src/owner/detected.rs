@@ -1,5 +1,6 @@
 //! The detector: its layers look, the fuser puts together what they see, and every change is reported.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
@@ -20,22 +21,33 @@ const SLEPT_EVERY: Duration = Duration::from_secs(2);
 pub struct Detected {
     fuser: Fuser,
     sightings: mpsc::Receiver<(LayerKind, Sighting)>,
+    /// For layers to come.
+    outlet: mpsc::Sender<(LayerKind, Sighting)>,
+    /// How long without input makes an owner away: what the settings say now.
+    delay: watch::Sender<Duration>,
+    delays: watch::Receiver<Duration>,
     /// What was reported last.
     said: Option<OwnerReport>,
     /// How long the machine had slept when that was last looked at.
     asleep: Duration,
     sight: watch::Sender<OwnerSight>,
-    _layers: JoinSet<()>,
+    is_service: bool,
+    /// Where lookouts are listened to.
+    lookouts: Option<PathBuf>,
+    layers: JoinSet<()>,
 }
 
 impl Detected {
-    /// Starts to look. An owner without input for `delay` is away. Must be called inside tokio.
-    pub fn start(delay: Duration) -> Self {
-        let (sender, sightings) = mpsc::channel(SIGHTINGS);
-        let (kinds, layers) = layers::start(delay, &sender);
+    /// Starts to look. An owner without input for `delay` is away. Lookouts are listened to at a socket, if one is named.
+    /// Must be called inside tokio.
+    pub fn start(delay: Duration, lookouts: Option<PathBuf>) -> Self {
+        let (outlet, sightings) = mpsc::channel(SIGHTINGS);
+        let (kinds, layers) = layers::start(delay, lookouts.clone(), &outlet);
         let fuser = Fuser::new(times::since_boot(), delay, &kinds);
         let (sight, _) = watch::channel(OwnerSight::default());
-        Self { fuser, sightings, said: None, asleep: times::asleep(), sight, _layers: layers }
+        let (delay, delays) = watch::channel(delay);
+        let (said, asleep, is_service) = (None, times::asleep(), layers::is_service());
+        Self { fuser, sightings, outlet, delay, delays, said, asleep, sight, is_service, lookouts, layers }
     }
 
     /// Waits for the next change. Everything learnt is in `self` before each wait, so that a drop loses nothing.
@@ -45,7 +57,7 @@ impl Detected {
             self.notice_sleep(now);
             let report = self.fuser.report(now);
             if self.sight.receiver_count() > 0 {
-                self.sight.send_replace(self.fuser.sight(now));
+                self.sight.send_replace(OwnerSight { is_service: self.is_service, ..self.fuser.sight(now) });
             }
             let is_away = matches!(report.state, OwnerState::Away { .. });
             if self.is_news(&report) {
@@ -60,8 +72,21 @@ impl Detected {
                     tracing::debug!(?layer, ?sighting, "seen");
                     self.fuser.handle(times::since_boot(), FuseInput::Saw(layer, sighting));
                 }
+                Ok(()) = self.delays.changed() => self.take_delay(),
                 () = sleep(patience) => {}
             }
+        }
+    }
+
+    /// The settings say another delay. Layers whose alarm is another one look anew: until each has its first answer, what it
+    /// saw before holds.
+    fn take_delay(&mut self) {
+        let delay = *self.delays.borrow_and_update();
+        let is_other_alarm = layers::alarm(delay) != layers::alarm(self.fuser.delay());
+        self.fuser.set_delay(delay);
+        if is_other_alarm {
+            self.layers = JoinSet::new();
+            (_, self.layers) = layers::start(delay, self.lookouts.clone(), &self.outlet);
         }
     }
 
@@ -91,6 +116,10 @@ async fn sleep(patience: Option<Duration>) {
 impl OwnerSource for Detected {
     fn next(&mut self) -> NextReport<'_> {
         Box::pin(self.advance())
+    }
+
+    fn delay(&self) -> watch::Sender<Duration> {
+        self.delay.clone()
     }
 
     fn sight(&self) -> watch::Receiver<OwnerSight> {

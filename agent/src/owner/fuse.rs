@@ -3,18 +3,22 @@
 //! The rules, of which all must hold before an owner counts as away:
 //! - No input for the idle delay, at any screen and any terminal: the latest input of all counts.
 //! - A locked screen needs [`LOCK_DELAY`] only.
-//! - A screen that nobody can see counts as in use, unless its desktop says that it is idle or locked.
+//! - A screen that nobody can see counts as in use, unless its desktop says that it is idle or locked. A lookout in a session
+//!   sees its screen for us.
 //! - Where nobody is logged in and no screen is there, the machine has no owner at it: the delay counts from the start.
 //! - A program that inhibits idleness (a film, a call) counts as input, unless all screens are locked.
-//! - Waking from sleep, and whoever leaves altogether, count as input at that moment.
+//! - Waking from sleep, unlocking a session, and whoever leaves altogether, count as input at that moment.
 //!
 //! Instants are time since the machine started, sleep included.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use self::lookouts::LookedOut;
 use super::sighting::{LayerKind, OwnerSight, SeenSession, Sighting};
 use super::{OwnerReport, OwnerState};
+
+mod lookouts;
 
 /// How long a screen must be locked: whoever locks it leaves.
 pub const LOCK_DELAY: Duration = Duration::from_secs(30);
@@ -83,6 +87,16 @@ impl Fuser {
         Self { delay, born: now, board, locked: BTreeMap::new(), past: None }
     }
 
+    /// How long without input makes an owner away.
+    pub fn delay(&self) -> Duration {
+        self.delay
+    }
+
+    /// It is so long from now on, for what was seen before too.
+    pub fn set_delay(&mut self, delay: Duration) {
+        self.delay = delay;
+    }
+
     /// Takes in what happened at `now`.
     pub fn handle(&mut self, now: Duration, input: FuseInput) {
         let before = self.evidence();
@@ -111,6 +125,12 @@ impl Fuser {
         if let Sighting::Logins { sessions, .. } = &sighting {
             let locked = sessions.iter().filter(|session| session.is_locked);
             self.locked = locked.map(|s| (s.id.clone(), self.locked.get(&s.id).copied().unwrap_or(now))).collect();
+            let unlocked = sessions.iter().filter_map(|session| session.unlocked).max();
+            if let Some(since) = unlocked
+                && self.past.is_none_or(|(past, _)| past < since)
+            {
+                self.past = Some((since, "somebody has just unlocked a session"));
+            }
         }
         let was_there = matches!(self.board.get(&layer), Some(Sighting::Logins { .. }));
         let sighting = if was_there && let Sighting::Absent { why } = sighting {
@@ -158,7 +178,7 @@ impl Fuser {
     /// What each layer sees, and what follows.
     pub fn sight(&self, now: Duration) -> OwnerSight {
         let layers = self.board.iter().map(|(layer, sighting)| (*layer, sighting.clone())).collect();
-        OwnerSight { layers, report: Some(self.report(now)), at: now }
+        OwnerSight { layers, report: Some(self.report(now)), at: now, is_service: false }
     }
 
     fn evidence(&self) -> Vec<Evidence> {
@@ -177,6 +197,9 @@ impl Fuser {
             let fact = Fact::Quiet { since: self.born, delay: self.delay };
             all.push(Evidence { key: "nobody".to_owned(), fact, what: "nobody is logged in".to_owned() });
         }
+        // After that: what others say of themselves is no reason to leave anything else out.
+        all.extend(self.strays());
+        all.extend(self.inhibited_elsewhere());
         all.extend(self.past.map(|(since, what)| Evidence {
             key: "past".to_owned(),
             fact: Fact::Quiet { since, delay: self.delay },
@@ -248,15 +271,37 @@ impl Fuser {
         let others = self.sessions().iter().filter(move |s| s.is_on_screen() && Some(s.id.as_str()) != own);
         others.map(|session| {
             let what = format!("the screen of {} (session {})", session.user, session.id);
-            let why = "another account's input is not for us to see, and its desktop says that it is in use";
+            let why = if self.hears_lookouts() {
+                "no lookout reports from it, and its desktop says that it is in use"
+            } else {
+                "another account's input is not for us to see, and its desktop says that it is in use"
+            };
             self.unseen(session, format!("session {}", session.id), &what, why)
         })
     }
 
-    /// A screen without a layer that sees it.
+    /// A screen that no layer of ours sees: by its lookout, else by what its desktop tells logind.
     fn unseen(&self, session: &SeenSession, key: String, what: &str, why: &str) -> Evidence {
-        let delay = self.delay;
-        match (self.locked.get(&session.id), session.idle_since) {
+        let (delay, locked) = (self.delay, self.locked.get(&session.id));
+        let by_layer = |by: &str| match what.strip_suffix(')') {
+            Some(open) => format!("{open}, {by})"),
+            None => format!("{what} ({by})"),
+        };
+        let whys = match self.looked_out(session) {
+            LookedOut::Active(by) => {
+                return Evidence { key, fact: Fact::Here, what: format!("input at {}", by_layer(&by)) };
+            }
+            LookedOut::Quiet(since, by) => {
+                let (fact, what) = match locked {
+                    Some(locked) => (self.locked_since(since.max(*locked)), locked_screen(&by_layer(&by))),
+                    None => (Fact::Quiet { since, delay }, by_layer(&by)),
+                };
+                return Evidence { key, fact, what };
+            }
+            LookedOut::Unseen(whys) => whys,
+        };
+        let why = if whys.is_empty() { why } else { &whys };
+        match (locked, session.idle_since) {
             (Some(locked), _) => Evidence { key, fact: self.locked_since(*locked), what: locked_screen(what) },
             (None, Some(since)) => Evidence { key, fact: Fact::Quiet { since, delay }, what: what.to_owned() },
             (None, None) => Evidence {
@@ -330,5 +375,7 @@ fn says(evidence: &Evidence, is_early: bool) -> String {
     }
 }
 
+#[cfg(test)]
+mod lookout_tests;
 #[cfg(test)]
 mod tests;

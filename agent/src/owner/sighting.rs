@@ -24,16 +24,31 @@ pub enum LayerKind {
     Inhibitors,
     /// Text terminals, the remote ones too.
     Terminals,
+    /// Lookouts in other sessions.
+    Lookouts,
+    /// The driver of keyboards and pointers of macOS.
+    Macos,
+    /// The last input of a session of Windows.
+    Windows,
 }
 
 impl LayerKind {
-    /// Every layer.
-    pub const ALL: [Self; 6] =
-        [Self::Wayland, Self::Mutter, Self::X11, Self::Logind, Self::Inhibitors, Self::Terminals];
+    /// Every layer, of all systems.
+    pub const ALL: [Self; 9] = [
+        Self::Wayland,
+        Self::Mutter,
+        Self::X11,
+        Self::Logind,
+        Self::Inhibitors,
+        Self::Terminals,
+        Self::Lookouts,
+        Self::Macos,
+        Self::Windows,
+    ];
 
     /// Whether it sees input at a screen.
     pub fn is_screen(self) -> bool {
-        matches!(self, Self::Wayland | Self::Mutter | Self::X11)
+        matches!(self, Self::Wayland | Self::Mutter | Self::X11 | Self::Macos | Self::Windows)
     }
 
     /// As people call it.
@@ -45,6 +60,9 @@ impl LayerKind {
             Self::Logind => "logind",
             Self::Inhibitors => "inhibitors",
             Self::Terminals => "terminals",
+            Self::Lookouts => "lookouts",
+            Self::Macos => "macOS",
+            Self::Windows => "Windows",
         }
     }
 }
@@ -85,6 +103,83 @@ pub enum Sighting {
     },
     /// Terminals at which somebody is logged in.
     Terminals(Vec<SeenTerminal>),
+    /// What lookouts report who are listened to.
+    Lookouts {
+        /// Where they are listened to.
+        at: String,
+        /// What each sees.
+        seen: Vec<SeenLookout>,
+    },
+}
+
+/// What a lookout reports of its session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SeenLookout {
+    /// The account that it runs as, by the kernel's word.
+    pub uid: u32,
+    /// logind's name of its session, by its own word; none where it knows of none.
+    pub session: Option<String>,
+    /// What it sees of the screen.
+    pub screen: SeenScreen,
+    /// What inhibits idleness there, each in words.
+    pub inhibited_by: Vec<String>,
+}
+
+impl SeenLookout {
+    /// Whether it reports of this one of `sessions`: its account's, and the one that it names. One that names none means the
+    /// only session of its account that has a screen.
+    pub fn is_in(&self, session: &SeenSession, sessions: &[SeenSession]) -> bool {
+        let has_screen = |of: &SeenSession| of.uid == self.uid && of.shows != Shows::Text;
+        session.uid == self.uid
+            && match &self.session {
+                Some(name) => *name == session.id,
+                None => has_screen(session) && sessions.iter().filter(|of| has_screen(of)).count() == 1,
+            }
+    }
+}
+
+/// What is seen of one screen, by whichever layer sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum SeenScreen {
+    /// It gets input, or got some a moment ago.
+    Active {
+        /// The layer that sees it, as people call it.
+        by: String,
+    },
+    /// It has had no input since then, and the next is told at once.
+    Quiet {
+        /// The layer that sees it.
+        by: String,
+        /// The last input, in milliseconds on the wire.
+        #[serde(rename = "since_ms", with = "milliseconds")]
+        since: Duration,
+    },
+    /// There is one, and its input cannot be seen.
+    Unseen {
+        /// Why not, in words.
+        why: String,
+    },
+    /// There is none.
+    Nothing {
+        /// How that is known.
+        why: String,
+    },
+}
+
+/// A time as a whole number.
+mod milliseconds {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_u64(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+        u64::deserialize(from).map(Duration::from_millis)
+    }
 }
 
 /// A login session, as logind describes it.
@@ -94,6 +189,8 @@ pub struct SeenSession {
     pub id: String,
     /// Whose.
     pub user: String,
+    /// That account's number.
+    pub uid: u32,
     /// Whether that is the user of this process.
     pub is_ours: bool,
     /// What it shows.
@@ -102,6 +199,8 @@ pub struct SeenSession {
     pub is_in_front: bool,
     /// Whether its screen is locked.
     pub is_locked: bool,
+    /// When it was last unlocked by logind's word, as a login screen does to whom it has let in; none where that was not seen.
+    pub unlocked: Option<Duration>,
     /// Since when its desktop calls it idle.
     pub idle_since: Option<Duration>,
     /// Its terminal, such as `pts/0`; empty where it has none.
@@ -146,6 +245,8 @@ pub struct OwnerSight {
     pub report: Option<OwnerReport>,
     /// When this was put together.
     pub at: Duration,
+    /// Whether the detector belongs to the system and not to a person: it has no session of its own to look at.
+    pub is_service: bool,
 }
 
 impl OwnerSight {

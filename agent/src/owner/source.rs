@@ -8,6 +8,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::detected::Detected;
+#[cfg(target_os = "linux")]
+use super::lookout::listening_socket;
 use super::scripted::{ScriptError, Scripted};
 use super::sighting::OwnerSight;
 use crate::config::{OwnerChoice, OwnerSettings, Paths};
@@ -43,20 +45,49 @@ pub trait OwnerSource: Send {
     /// The next report. Dropping the future loses none.
     fn next(&mut self) -> NextReport<'_>;
 
+    /// Says how long without input makes an owner away, while the source runs; to no effect where it does not go by that.
+    fn delay(&self) -> watch::Sender<Duration> {
+        watch::channel(Duration::ZERO).0
+    }
+
     /// Follows what a detector's layers see; nothing where the source is none.
     fn sight(&self) -> watch::Receiver<OwnerSight> {
         watch::channel(OwnerSight::default()).1
     }
 }
 
+/// Whom a detector listens to besides what it sees itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hearing {
+    /// Lookouts in other sessions, if the settings or the service manager name a socket for them.
+    Lookouts,
+    /// Nobody: for a look in between.
+    Nobody,
+}
+
 /// The source that the settings name. Must be called inside tokio.
-pub fn owner_source(settings: &OwnerSettings, paths: &Paths) -> Result<Box<dyn OwnerSource>, ScriptError> {
+pub fn owner_source(
+    settings: &OwnerSettings,
+    paths: &Paths,
+    hearing: Hearing,
+) -> Result<Box<dyn OwnerSource>, ScriptError> {
+    let delay = Duration::from_secs(u64::from(settings.idle_delay_s));
+    let lookouts = match hearing {
+        Hearing::Lookouts => listening_socket(settings),
+        Hearing::Nobody => None,
+    };
     Ok(match settings.source {
-        OwnerChoice::Detected => Box::new(Detected::start(Duration::from_secs(u64::from(settings.idle_delay_s)))),
+        OwnerChoice::Detected => Box::new(Detected::start(delay, lookouts)),
         OwnerChoice::AlwaysIdle => Box::new(AlwaysIdle::default()),
         OwnerChoice::Scripted if settings.script.is_empty() => Box::new(Scripted::open(paths.owner_control_file())?),
         OwnerChoice::Scripted => Box::new(Scripted::open(PathBuf::from(&settings.script))?),
     })
+}
+
+/// Elsewhere an agent hears nobody: it runs in the session of its user.
+#[cfg(not(target_os = "linux"))]
+fn listening_socket(_settings: &OwnerSettings) -> Option<PathBuf> {
+    None
 }
 
 /// A machine without an owner: away from the start, for ever.

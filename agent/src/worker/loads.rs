@@ -7,7 +7,7 @@ use std::time::Duration;
 use idlewild_engine::{DoublesAt, EngineStats};
 use idlewild_protocol::{ModelId, ModelInfo, ModelLoad};
 
-use super::room::need_bytes;
+use super::room::{FreeRoom, need_bytes};
 use crate::store::{RateRecord, unix_s};
 
 /// Bytes of weights that a home machine's memory gives a second: what bounds decoding. Low, so that a peer that was never
@@ -22,6 +22,10 @@ const LOAD_BYTES_PER_S: u64 = 200_000_000;
 
 /// Milliseconds that any load takes.
 const LOAD_LEAST_MS: u64 = 300;
+
+/// Milliseconds after which a model might be loaded for which there is no memory now. Nobody knows; so long that whoever else
+/// has it is asked first. Who is asked all the same refuses with the numbers.
+const NO_MEMORY_MS: u32 = 3_600_000;
 
 /// Seconds that a job is thought to take before one has ended.
 const JOB_S: f32 = 10.0;
@@ -66,6 +70,8 @@ struct Memory {
     measured: Option<ModelId>,
     jobs: u64,
     job_s: f32,
+    /// Bytes that an engine may take, as last looked at; none where that is not known.
+    room_bytes: Option<u64>,
 }
 
 /// Remembers, and makes the digest's lines.
@@ -88,10 +94,8 @@ impl Loads {
             load_ms: record.load_ms,
         };
         let shown = records.iter().map(|record| (record.model, recalled(record))).collect();
-        Self {
-            guess,
-            memory: Mutex::new(Memory { shown, used: BTreeMap::new(), measured: None, jobs: 0, job_s: JOB_S }),
-        }
+        let memory = Memory { shown, used: BTreeMap::new(), measured: None, jobs: 0, job_s: JOB_S, room_bytes: None };
+        Self { guess, memory: Mutex::new(memory) }
     }
 
     /// The longest context of a request, whatever the model was made for.
@@ -130,8 +134,20 @@ impl Loads {
         need_bytes(model, measured, &self.guess)
     }
 
+    /// Whether there is no memory for a model. Without a file (the fake engine's) nothing is taken.
+    fn is_too_large(&self, model: &ModelInfo, memory: &Memory) -> bool {
+        let measured = memory.shown.get(&model.id).map_or(0, |shown| shown.kv_bytes_per_token);
+        let fits = |room| need_bytes(model, measured, &self.guess) <= room;
+        model.size_bytes > 0 && memory.room_bytes.is_some_and(|room| !fits(room))
+    }
+
     fn memory(&self) -> MutexGuard<'_, Memory> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// There is so much room for an engine.
+    pub(super) fn has_room(&self, room: Option<FreeRoom>) {
+        self.memory().room_bytes = room.map(|room| room.bytes);
     }
 
     /// A job for this model begins.
@@ -175,7 +191,13 @@ impl Loads {
         let loaded = engine.model.as_ref().is_some_and(|loaded| loaded.id == model.id);
         let shown = memory.shown.get(&model.id).copied().unwrap_or_else(|| self.guessed(model));
         let doubles_at = if loaded { shown.doubles_at } else { shown.alone_doubles_at };
-        let load_ms = if loaded { 0 } else { shown.load_ms };
+        let load_ms = if loaded {
+            0
+        } else if self.is_too_large(model, memory) {
+            NO_MEMORY_MS
+        } else {
+            shown.load_ms
+        };
         ModelLoad {
             model: model.id,
             loaded,
@@ -308,6 +330,25 @@ mod tests {
         let told = next.of(&EngineStats::default(), &[model(1)])[0];
         assert_eq!((told.decode_doubles_at, told.prefill_doubles_at), (1100, 2100));
         assert_eq!(next.last_record(), None, "nothing new was measured");
+    }
+
+    #[test]
+    fn a_model_for_which_there_is_no_memory_is_offered_after_everybody_else_s_until_there_is() {
+        let memory = Loads::new(GUESS, &[]);
+        let need = memory.need_bytes(&model(1));
+        let wait_ms = |bytes: Option<u64>, engine: &EngineStats| {
+            memory.has_room(bytes.map(|bytes| FreeRoom { bytes, total_bytes: 2 * bytes, percent: 90 }));
+            memory.of(engine, &[model(1)])[0].queue_wait_ms
+        };
+        let absent = EngineStats::default();
+        assert_eq!(wait_ms(Some(need), &absent), 800);
+        assert_eq!(wait_ms(Some(need - 1), &absent), NO_MEMORY_MS);
+        let ready = EngineStats { model: Some(loaded(1)), decode_tps: 50.0, ..EngineStats::default() };
+        assert_eq!(wait_ms(Some(need - 1), &ready), 0, "one that is loaded needs no more");
+        assert_eq!(wait_ms(None, &absent), 700, "what is not known forbids nothing");
+        let fake = ModelInfo { size_bytes: 0, ..model(2) };
+        memory.has_room(Some(FreeRoom { bytes: 0, total_bytes: 1, percent: 90 }));
+        assert!(memory.of(&absent, &[fake])[0].queue_wait_ms < NO_MEMORY_MS);
     }
 
     #[test]

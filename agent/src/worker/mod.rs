@@ -203,6 +203,11 @@ impl Worker {
         room::refusal(&info, self.loads.need_bytes(&info), room?)
     }
 
+    /// There is so much memory for an engine, or nobody knows: what others are told of models that are not loaded.
+    pub fn has_room(&self, room: Option<FreeRoom>) {
+        self.loads.has_room(room);
+    }
+
     /// Jobs that run.
     pub fn jobs_running(&self) -> u32 {
         *self.jobs.borrow()

@@ -69,7 +69,7 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// An agent of a lab on one of its hosts, always idle and without rules (other tests use this machine too), with a home of its own that outlives it.
+    /// An agent of a lab on one of its hosts, always idle, without rules and with a share of the processor (other tests use this machine too), with a home of its own that outlives it.
     pub fn new(lab: &Lab, host: &Host) -> Result<Self> {
         Self::named(lab, host, host.name())
     }
@@ -87,6 +87,7 @@ impl Launch {
         Ok(launch
             .set("owner.source", "always_idle")
             .set("rules.enabled", false)
+            .set("engine.yield_to_all", false)
             .set("log.level", "info,idlewild=debug"))
     }
 

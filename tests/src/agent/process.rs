@@ -36,6 +36,14 @@ pub fn cpu_time(pid: u32) -> Result<Duration> {
     Ok(Duration::from_millis(ticks * MS_PER_TICK))
 }
 
+/// Processor time that the first thread of a process has used, to a tick of the kernel's while it runs, and exactly while
+/// it does not.
+pub(crate) fn run_time(pid: u32) -> Result<Duration> {
+    let text = fs::read_to_string(format!("/proc/{pid}/schedstat")).with_context(|| format!("no process {pid}"))?;
+    let ns = text.split_whitespace().next().context("an empty schedstat")?;
+    Ok(Duration::from_nanos(ns.parse().context("read the time on the processor")?))
+}
+
 /// Memory that a process holds, in bytes.
 pub fn resident_bytes(pid: u32) -> Result<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).with_context(|| format!("read of process {pid}"))?;

@@ -59,6 +59,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::messages::EngineCommand;
 pub(crate) use halt::Halt;
+pub use priority::Courtesy;
 pub(crate) use run::run;
 
 /// Commands that wait for the loop: more than the parent has under way, so that the reader always reads on and sees a halt.
@@ -69,13 +70,13 @@ const LOG_VARIABLE: &str = "IDLEWILD_LOG";
 
 /// What `idlewild engine` runs: reads commands on descriptor 0, writes events on 1, logs on 2; ends when 0 closes.
 ///
-/// Takes the lowest priority for the whole process first.
-pub fn child_main() -> ExitCode {
+/// Takes the lowest priority for the whole process first, as far as `courtesy` says.
+pub fn child_main(courtesy: Courtesy) -> ExitCode {
     let filter = EnvFilter::try_from_env(LOG_VARIABLE).unwrap_or_else(|_| EnvFilter::new("warn"));
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(false);
     // A log that the caller has set up already stays.
     let _ = log.try_init();
-    priority::lower();
+    priority::lower(courtesy);
     let mut frames = match frames() {
         Ok(frames) => frames,
         Err(error) => {

@@ -35,9 +35,8 @@ impl Spawner {
                 command.args(&arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
                 // A crash is told by how the child ends; a debugger at its side would only hold its death up.
                 command.env("GGML_NO_BACKTRACE", "1");
-                // A group of its own: the terminal's Ctrl-C is for the agent, which says goodbye first.
                 #[cfg(unix)]
-                command.process_group(0);
+                in_own_session(&mut command);
                 let child = command.spawn();
                 // A child that nobody waits for any more is killed by its drop.
                 let _ = reply.send(child);
@@ -46,10 +45,20 @@ impl Spawner {
         Ok(Self { requests })
     }
 
+    /// Starts a child, in a session of its own.
     pub(super) async fn spawn(&self) -> io::Result<Child> {
         let (reply, child) = oneshot::channel();
         let gone = || io::Error::other("the thread that starts children is gone");
         self.requests.try_send(reply).map_err(|_| gone())?;
         child.await.unwrap_or_else(|_| Err(gone()))
     }
+}
+
+/// The terminal's Ctrl-C is for the agent, which says goodbye first; and a session of its own is what the child can put last
+/// among all others (see `child::priority`).
+#[cfg(unix)]
+#[expect(unsafe_code, reason = "nothing safe makes a session between fork and exec, and a leader of a group cannot")]
+fn in_own_session(command: &mut Command) {
+    // SAFETY: what runs between fork and exec is one system call, which neither allocates nor locks.
+    unsafe { command.pre_exec(|| rustix::process::setsid().map(drop).map_err(io::Error::from)) };
 }

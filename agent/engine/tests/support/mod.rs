@@ -25,7 +25,7 @@ pub(crate) fn child_program() -> PathBuf {
 pub(crate) fn fake_config(decode_tps: f32) -> EngineConfig {
     EngineConfig {
         program: child_program(),
-        arguments: Vec::new(),
+        arguments: vec!["--share".to_owned()],
         backend: Backend::Fake(FakeRates { prefill_tps: 0.0, decode_tps, load_ms: 1 }),
         threads: 1,
         slots: 2,
@@ -166,4 +166,18 @@ pub(crate) async fn until(
     let mut stats = engine.watch_stats();
     let reached = timeout(DEADLINE, stats.wait_for(is_so)).await.is_ok_and(|reached| reached.is_ok());
     assert!(reached, "never: {what}; last {:?}", engine.stats());
+}
+
+/// `IOPRIO_CLASS_IDLE` of linux/ioprio.h.
+#[cfg(target_os = "linux")]
+pub(crate) const DISK_IDLE: i64 = 3;
+
+/// The class in which a task reads from the disk (proc(5) does not tell); none where there is no such task.
+#[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "no safe wrapper reads the class")]
+pub(crate) fn disk_class(task: u32) -> Option<i64> {
+    const WHO_PROCESS: libc::c_long = 1;
+    // SAFETY: takes two numbers and no pointer.
+    let priority = unsafe { libc::syscall(libc::SYS_ioprio_get, WHO_PROCESS, libc::c_long::from(task)) };
+    (priority >= 0).then_some(priority >> 13)
 }

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::SystemReply;
 use crate::config::{OwnerChoice, OwnerSettings};
-use crate::owner::{LayerKind, OwnerSight, OwnerState, SeenSession, Shows, Sighting};
+use crate::owner::{LayerKind, OwnerSight, OwnerState, SeenLookout, SeenScreen, SeenSession, Shows, Sighting};
 
 /// How the owner is looked for, and what is seen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,6 +21,9 @@ pub struct DoctorReply {
     pub reason: String,
     /// Each layer of the detector.
     pub layers: Vec<LayerReply>,
+    /// The system around it.
+    #[serde(default)]
+    pub system: Vec<SystemReply>,
     /// What to do about what cannot be seen.
     pub advice: Vec<String>,
 }
@@ -62,7 +66,7 @@ impl DoctorReply {
         let layers = sight.layers.iter().map(|(layer, sighting)| LayerReply {
             layer: *layer,
             sees: sees(sighting),
-            says: says(sighting, sight.at),
+            says: says(sighting, sight),
         });
         Self {
             source: settings.source,
@@ -70,8 +74,16 @@ impl DoctorReply {
             owner: owner.map(str::to_owned),
             reason,
             layers: layers.collect(),
+            system: Vec::new(),
             advice: advice(settings.source, sight),
         }
+    }
+
+    /// The same with the system around the agent.
+    #[must_use]
+    pub fn with_system(mut self, system: Vec<SystemReply>) -> Self {
+        self.advice.extend(super::system::advice(&system));
+        Self { system, ..self }
     }
 }
 
@@ -88,19 +100,19 @@ fn sees(sighting: &Sighting) -> Sees {
         Sighting::Looking => Sees::Looking,
         Sighting::Absent { .. } => Sees::Nothing,
         Sighting::Blind { .. } => Sees::Blind,
-        Sighting::Active | Sighting::Quiet { .. } | Sighting::Inhibited { .. } | Sighting::Logins { .. } => Sees::Yes,
-        Sighting::Terminals(terminals) => {
-            if terminals.is_empty() {
-                Sees::Nothing
-            } else {
-                Sees::Yes
-            }
-        }
+        Sighting::Terminals(terminals) if terminals.is_empty() => Sees::Nothing,
+        Sighting::Lookouts { seen, .. } if seen.is_empty() => Sees::Nothing,
+        Sighting::Active
+        | Sighting::Quiet { .. }
+        | Sighting::Inhibited { .. }
+        | Sighting::Logins { .. }
+        | Sighting::Terminals(_)
+        | Sighting::Lookouts { .. } => Sees::Yes,
     }
 }
 
-fn says(sighting: &Sighting, at: Duration) -> String {
-    let ago = |since: &Duration| format!("{} s ago", at.saturating_sub(*since).as_secs());
+fn says(sighting: &Sighting, sight: &OwnerSight) -> String {
+    let ago = |since: &Duration| format!("{} s ago", sight.at.saturating_sub(*since).as_secs());
     match sighting {
         Sighting::Looking => "has not answered yet".to_owned(),
         Sighting::Absent { why } | Sighting::Blind { why } => why.clone(),
@@ -120,7 +132,62 @@ fn says(sighting: &Sighting, at: Duration) -> String {
                 terminals.iter().map(|t| format!("{}: last input {}", t.line, ago(&t.last_input))).collect();
             list(&each, "nobody is logged in at a terminal")
         }
+        Sighting::Lookouts { at, seen } => {
+            let each: Vec<String> = seen.iter().map(|lookout| says_lookout(lookout, sight)).collect();
+            list(&each, &format!("none reports at {at}"))
+        }
     }
+}
+
+fn says_lookout(lookout: &SeenLookout, sight: &OwnerSight) -> String {
+    let session = sessions(sight).iter().find(|session| lookout.is_in(session, sessions(sight)));
+    let whose = session.map_or_else(
+        || format!("account {}", lookout.uid),
+        |session| format!("session {} of {}", session.id, session.user),
+    );
+    let mut text = match &lookout.screen {
+        SeenScreen::Active { by } => format!("{whose} ({by}): input a moment ago"),
+        SeenScreen::Quiet { by, since } => {
+            format!("{whose} ({by}): last input {} s ago", sight.at.saturating_sub(*since).as_secs())
+        }
+        SeenScreen::Unseen { why } => format!("{whose}: its screen cannot be seen: {why}"),
+        SeenScreen::Nothing { why } => format!("{whose}: no screen: {why}"),
+    };
+    if !lookout.inhibited_by.is_empty() {
+        text = format!("{text}; kept awake by {}", lookout.inhibited_by.join(", "));
+    }
+    text
+}
+
+/// Every login session, as far as logind tells.
+fn sessions(sight: &OwnerSight) -> &[SeenSession] {
+    let sessions = sight.layers.iter().find_map(|(_, sighting)| match sighting {
+        Sighting::Logins { sessions, .. } => Some(sessions.as_slice()),
+        Sighting::Looking
+        | Sighting::Absent { .. }
+        | Sighting::Blind { .. }
+        | Sighting::Active
+        | Sighting::Quiet { .. }
+        | Sighting::Inhibited { .. }
+        | Sighting::Terminals(_)
+        | Sighting::Lookouts { .. } => None,
+    });
+    sessions.unwrap_or_default()
+}
+
+/// Where lookouts are heard, and what each sees; none where none would be heard.
+fn lookouts(sight: &OwnerSight) -> Option<&[SeenLookout]> {
+    sight.layers.iter().find_map(|(_, sighting)| match sighting {
+        Sighting::Lookouts { seen, .. } => Some(seen.as_slice()),
+        Sighting::Looking
+        | Sighting::Absent { .. }
+        | Sighting::Blind { .. }
+        | Sighting::Active
+        | Sighting::Quiet { .. }
+        | Sighting::Logins { .. }
+        | Sighting::Inhibited { .. }
+        | Sighting::Terminals(_) => None,
+    })
 }
 
 fn list(items: &[String], none: &str) -> String {
@@ -148,33 +215,39 @@ fn advice(source: OwnerChoice, sight: &OwnerSight) -> Vec<String> {
     }
     let mut advice = Vec::new();
     let screens = || sight.layers.iter().filter(|(layer, _)| layer.is_screen()).map(|(_, sighting)| sighting);
-    let logins = sight.layers.iter().find_map(|(_, sighting)| match sighting {
-        Sighting::Logins { sessions, .. } => Some(sessions.as_slice()),
-        Sighting::Looking
-        | Sighting::Absent { .. }
-        | Sighting::Blind { .. }
-        | Sighting::Active
-        | Sighting::Quiet { .. }
-        | Sighting::Inhibited { .. }
-        | Sighting::Terminals(_) => None,
-    });
-    let on_screen = || logins.unwrap_or_default().iter().filter(|session| session.is_on_screen());
+    let on_screen = || sessions(sight).iter().filter(|session| session.is_on_screen());
     let is_seen = screens().any(|sighting| sees(sighting) == Sees::Yes);
-    let is_wanted =
-        screens().any(|sighting| sees(sighting) == Sees::Blind) || on_screen().any(|session| session.is_ours);
-    if is_wanted && !is_seen {
+    let is_blind = screens().any(|sighting| sees(sighting) == Sees::Blind);
+    let is_wanted = is_blind || on_screen().any(|session| session.is_ours);
+    if is_wanted && !is_seen && (is_blind || !sight.is_service) {
         advice.push(
             "start the agent from a program of your desktop, or make its screen known to services: `systemctl --user \
              import-environment DISPLAY XAUTHORITY WAYLAND_DISPLAY`; until then a locked screen counts as left"
                 .to_owned(),
         );
     }
-    if on_screen().any(|session| !session.is_ours) {
+    let heard = lookouts(sight);
+    let is_unseen = |session: &SeenSession| {
+        let is_looked_at = session.is_ours && !sight.is_service;
+        !is_looked_at && !heard.unwrap_or_default().iter().any(|lookout| lookout.is_in(session, sessions(sight)))
+    };
+    let is_somebody_unseen = on_screen().any(is_unseen);
+    if is_somebody_unseen {
         advice.push(
             "another account is at a screen: its input cannot be seen from here, and it counts as in use until its desktop \
-             says that it is idle, or is locked"
+             says that it is idle, or is locked, or a lookout in its session reports"
                 .to_owned(),
         );
+    }
+    if sight.is_service && (is_somebody_unseen || on_screen().next().is_none()) {
+        let socket = match heard {
+            Some(_) => "",
+            None => "set owner.lookout_socket (such as /run/idlewild/lookouts.sock), and ",
+        };
+        advice.push(format!(
+            "this agent has no session of its own, so each graphical session needs a lookout: {socket}start `idlewild lookout` \
+             in every session as its user, from the desktop's autostart or as a user service (docs/operating.md, Lookouts)"
+        ));
     }
     if sight.report.as_ref().is_some_and(|report| report.state == OwnerState::Unknown) {
         advice.push("if nobody works at this machine, start it with `idlewild up --always-idle`".to_owned());
@@ -194,7 +267,7 @@ mod tests {
 
     fn sight(layers: Vec<(LayerKind, Sighting)>) -> OwnerSight {
         let report = OwnerReport { state: OwnerState::Unknown, reason: "nobody knows".into() };
-        OwnerSight { layers, report: Some(report), at: Duration::from_secs(100) }
+        OwnerSight { layers, report: Some(report), at: Duration::from_secs(100), is_service: false }
     }
 
     #[test]
@@ -224,5 +297,56 @@ mod tests {
             assert!(reply.owner.is_none() && reply.layers.is_empty() && reply.reason.contains("nothing is looked at"));
             assert!(!reply.advice.is_empty());
         }
+    }
+
+    fn annas_session() -> SeenSession {
+        SeenSession {
+            id: "3".into(),
+            user: "anna".into(),
+            uid: 1000,
+            is_ours: false,
+            shows: Shows::X11,
+            is_in_front: true,
+            is_locked: false,
+            unlocked: None,
+            idle_since: None,
+            tty: String::new(),
+            display: String::new(),
+        }
+    }
+
+    fn service(lookouts: Sighting) -> DoctorReply {
+        let logins = Sighting::Logins { sessions: vec![annas_session()], inhibitors: Vec::new() };
+        let layers = vec![(LayerKind::Logind, logins), (LayerKind::Lookouts, lookouts)];
+        DoctorReply::new(&settings(OwnerChoice::Detected), &OwnerSight { is_service: true, ..sight(layers) })
+    }
+
+    #[test]
+    fn a_service_is_told_that_sessions_need_lookouts_and_how_to_start_them() {
+        let deaf = service(Sighting::Absent { why: "no socket is set".into() });
+        let advice = deaf.advice.join("\n");
+        assert!(advice.contains("set owner.lookout_socket") && advice.contains("`idlewild lookout`"), "{advice}");
+        assert!(!advice.contains("import-environment"), "{advice}");
+        let at = "/run/idlewild/lookouts.sock".to_owned();
+        let hears = service(Sighting::Lookouts { at: at.clone(), seen: vec![] });
+        assert_eq!(hears.layers[1].says, "none reports at /run/idlewild/lookouts.sock");
+        let advice = hears.advice.join("\n");
+        assert!(advice.contains("`idlewild lookout`") && !advice.contains("set owner.lookout_socket"), "{advice}");
+        let screen = SeenScreen::Quiet { by: "X11".into(), since: Duration::from_secs(59) };
+        let inhibited_by = vec!["Player (a film)".to_owned()];
+        let lookout = SeenLookout { uid: 1000, session: Some("3".into()), screen, inhibited_by };
+        let stray = SeenLookout {
+            uid: 1001,
+            screen: SeenScreen::Unseen { why: "it hangs".into() },
+            inhibited_by: vec![],
+            ..lookout.clone()
+        };
+        let seen = service(Sighting::Lookouts { at, seen: vec![lookout, stray] });
+        assert_eq!(
+            seen.layers[1].says,
+            "session 3 of anna (X11): last input 41 s ago; kept awake by Player (a film), account 1001: its screen cannot be \
+             seen: it hangs"
+        );
+        assert!(!seen.advice.iter().any(|line| line.contains("lookout")), "{:?}", seen.advice);
     }
 }

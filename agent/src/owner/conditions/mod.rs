@@ -8,6 +8,7 @@
 //! that tests build their own.
 
 mod addresses;
+mod courtesy;
 mod eyes;
 mod memory;
 mod power;
@@ -16,6 +17,7 @@ mod programs;
 mod roots;
 mod thermal;
 
+pub use courtesy::{Courtesy, courtesy};
 pub use eyes::Eyes;
 pub use memory::{Memory, engine_bytes, memory};
 pub use power::Power;

@@ -8,11 +8,11 @@ use crate::owner::sighting::{SeenTerminal, Shows};
 
 const DELAY_S: u64 = 180;
 
-fn s(seconds: u64) -> Duration {
+pub(super) fn s(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-fn absent() -> Sighting {
+pub(super) fn absent() -> Sighting {
     Sighting::Absent { why: "none".into() }
 }
 
@@ -28,21 +28,23 @@ fn session(id: &str, shows: Shows) -> SeenSession {
     SeenSession {
         id: id.into(),
         user: "anna".into(),
+        uid: 1000,
         is_ours: true,
         shows,
         is_in_front: true,
         is_locked: false,
+        unlocked: None,
         idle_since: None,
         tty: String::new(),
         display: String::new(),
     }
 }
 
-fn desktop() -> SeenSession {
+pub(super) fn desktop() -> SeenSession {
     session("2", Shows::Wayland)
 }
 
-fn logins(sessions: &[SeenSession]) -> Sighting {
+pub(super) fn logins(sessions: &[SeenSession]) -> Sighting {
     Sighting::Logins { sessions: sessions.to_vec(), inhibitors: Vec::new() }
 }
 
@@ -51,7 +53,7 @@ fn terminal(line: &str, last_s: u64) -> Sighting {
 }
 
 /// A detector that was started at 1000 s and whose layers have all said that there is nothing, then what is given.
-fn seen(sightings: &[(LayerKind, Sighting)]) -> Fuser {
+pub(super) fn seen(sightings: &[(LayerKind, Sighting)]) -> Fuser {
     let mut fuser = Fuser::new(s(1000), s(DELAY_S), &LayerKind::ALL);
     for layer in LayerKind::ALL {
         let given = sightings.iter().rev().find(|(kind, _)| *kind == layer);
@@ -61,7 +63,7 @@ fn seen(sightings: &[(LayerKind, Sighting)]) -> Fuser {
     fuser
 }
 
-fn word(state: OwnerState) -> &'static str {
+pub(super) fn word(state: OwnerState) -> &'static str {
     match state {
         OwnerState::Away { .. } => "away",
         OwnerState::Present => "present",
@@ -70,12 +72,24 @@ fn word(state: OwnerState) -> &'static str {
 }
 
 #[track_caller]
-fn check(fuser: &Fuser, at_s: u64, expected: &str, reasons: &[&str]) {
+pub(super) fn check(fuser: &Fuser, at_s: u64, expected: &str, reasons: &[&str]) {
     let report = fuser.report(s(at_s));
     assert_eq!(word(report.state), expected, "at {at_s}: {report:?}");
     for reason in reasons {
         assert!(report.reason.contains(reason), "{reason:?} is missing at {at_s} in {report:?}");
     }
+}
+
+#[test]
+fn another_delay_counts_for_what_was_seen_before() {
+    let mut fuser = seen(&[(X11, quiet(990))]);
+    check(&fuser, 1100, "present", &[]);
+    fuser.set_delay(s(60));
+    assert_eq!(fuser.delay(), s(60));
+    check(&fuser, 1100, "away", &["X11"]);
+    assert_eq!(fuser.poll_timeout(s(1020)), Some(s(1050)));
+    fuser.set_delay(s(3600));
+    check(&fuser, 1100, "present", &[]);
 }
 
 #[test]
@@ -202,6 +216,19 @@ fn waking_up_and_leaving_count_as_input() {
 }
 
 #[test]
+fn whoever_unlocks_a_session_is_there() {
+    let unlocked = SeenSession { unlocked: Some(s(5000)), ..desktop() };
+    let mut fuser = seen(&[(Wayland, quiet(100)), (Logind, logins(&[desktop()]))]);
+    check(&fuser, 4999, "away", &[]);
+    fuser.handle(s(5000), FuseInput::Saw(Logind, logins(std::slice::from_ref(&unlocked))));
+    check(&fuser, 5179, "present", &["somebody has just unlocked a session"]);
+    check(&fuser, 5180, "away", &[]);
+    // Told again with the next look, it is no news.
+    fuser.handle(s(6000), FuseInput::Saw(Logind, logins(&[unlocked])));
+    check(&fuser, 6000, "away", &[]);
+}
+
+#[test]
 fn a_logind_that_goes_away_is_not_an_empty_machine() {
     let mut fuser = seen(&[(Logind, logins(&[desktop()]))]);
     fuser.handle(s(2000), FuseInput::Saw(Logind, absent()));
@@ -218,7 +245,7 @@ fn a_report_has_every_reason_that_holds() {
     check(&fuser, 1010, "present", &["the screen (X11)", "the terminal pts/1", "a call keeps the screen awake"]);
 }
 
-fn any_sighting() -> impl Strategy<Value = (LayerKind, Sighting)> {
+pub(super) fn any_sighting() -> impl Strategy<Value = (LayerKind, Sighting)> {
     let parts =
         (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), proptest::option::of(0_u64..2000), 0..3_u8);
     let session = parts.prop_map(|(is_ours, is_in_front, is_locked, graphical, idle, id)| SeenSession {

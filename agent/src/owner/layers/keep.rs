@@ -6,6 +6,8 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, timeout};
 
+#[cfg(any(target_os = "macos", target_os = "windows", test))]
+use crate::owner::fuse::LOCK_DELAY;
 use crate::owner::sighting::{LayerKind, SeenSession, Sighting};
 
 /// How long an outside thing may take to answer. A desktop that is busy answers in a second; one that takes longer hangs.
@@ -112,8 +114,30 @@ where
     }
 }
 
+/// Keeps the only layer of a system, which needs nobody to say where to look.
+#[cfg(any(target_os = "macos", target_os = "windows", test))]
+pub(super) fn keep_alone<F>(
+    kind: LayerKind,
+    delay: Duration,
+    sightings: &mpsc::Sender<(LayerKind, Sighting)>,
+    look: impl Fn(Outlet) -> F + Send + Sync + 'static,
+) -> (Vec<LayerKind>, tokio::task::JoinSet<()>)
+where
+    F: Future<Output = Result<Infallible, Trouble>> + Send,
+{
+    let (publish, logins) = watch::channel(Logins::Unknown);
+    let out = Outlet { kind, alarm: delay.min(LOCK_DELAY), sightings: sightings.clone(), logins };
+    let mut tasks = tokio::task::JoinSet::new();
+    tasks.spawn(async move {
+        // While it is there, a pause between two attempts is as long as it should be.
+        let _publish = publish;
+        keep(out, look).await;
+    });
+    (vec![kind], tasks)
+}
+
 /// Whether a socket is not there, or nobody listens at it.
-pub(super) fn is_nobody_there(error: &std::io::Error) -> bool {
+pub(in crate::owner) fn is_nobody_there(error: &std::io::Error) -> bool {
     matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::ConnectionRefused)
 }
 

@@ -6,11 +6,12 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{debug, info};
 use zbus::{Connection, OwnedFd, Proxy};
 
 use super::{Act, Heard, Lock, Machine, Notice, metered};
+use crate::owner::bus::{self, NotConnected};
 
 /// How long the bus, or logind, may take to answer. A call to a healthy one takes a millisecond.
 const ANSWER_WITHIN: Duration = Duration::from_secs(3);
@@ -79,11 +80,10 @@ impl Shell {
 
     /// Connects, and listens until that ends.
     async fn converse(&mut self) -> Trouble {
-        let connecting = zbus::connection::Builder::system().method_timeout(ANSWER_WITHIN).build();
-        let connection = match timeout(ANSWER_WITHIN, connecting).await {
-            Err(_) => return Trouble::BusHangs,
-            Ok(Err(error)) => return Trouble::NoBus(error),
-            Ok(Ok(connection)) => connection,
+        let connection = match bus::system(ANSWER_WITHIN).await {
+            Err(NotConnected::Silent) => return Trouble::BusHangs,
+            Err(NotConnected::Failed(error)) => return Trouble::NoBus(error),
+            Ok(connection) => connection,
         };
         let news = self.news.clone();
         tokio::select! {

@@ -14,6 +14,18 @@ use super::Notice;
 const YES: [u32; 2] = [1, 3];
 const NO: [u32; 2] = [2, 4];
 
+/// Its name on the system bus, and that of its interface.
+pub(super) const NETWORK_MANAGER: &str = "org.freedesktop.NetworkManager";
+
+/// What it says now.
+pub(super) async fn look(connection: &Connection) -> zbus::Result<Option<bool>> {
+    manager(connection).await?.get_property("Metered").await.map(meaning)
+}
+
+async fn manager(connection: &Connection) -> zbus::Result<Proxy<'static>> {
+    Proxy::new(connection, NETWORK_MANAGER, "/org/freedesktop/NetworkManager", NETWORK_MANAGER).await
+}
+
 /// Tells what is known now and whenever that changes. Where there is no NetworkManager it tells nothing.
 pub(super) async fn watch(connection: &Connection, news: &mpsc::Sender<Notice>) -> Infallible {
     if let Err(error) = follow(connection, news).await {
@@ -23,8 +35,7 @@ pub(super) async fn watch(connection: &Connection, news: &mpsc::Sender<Notice>) 
 }
 
 async fn follow(connection: &Connection, news: &mpsc::Sender<Notice>) -> zbus::Result<()> {
-    let name = "org.freedesktop.NetworkManager";
-    let manager = Proxy::new(connection, name, "/org/freedesktop/NetworkManager", name).await?;
+    let manager = manager(connection).await?;
     let mut changes = manager.receive_property_changed::<u32>("Metered").await;
     while let Some(change) = changes.next().await {
         // A manager that goes away takes the value with it.

@@ -14,6 +14,7 @@
 mod logind;
 #[cfg(target_os = "linux")]
 mod metered;
+mod reach;
 #[cfg(test)]
 mod tests;
 
@@ -21,6 +22,8 @@ use std::time::Duration;
 
 use idlewild_protocol::DepartureCause;
 use tokio::sync::{mpsc, oneshot};
+
+pub use reach::{Contact, Reach};
 
 /// Longest time for which the machine is kept from sleeping: to hold it annoys whoever closed the lid.
 pub const HOLD_MAX: Duration = Duration::from_millis(1500);

@@ -10,14 +10,16 @@ use std::time::Duration;
 use futures::stream::StreamExt;
 use tokio::sync::watch;
 use tokio::time::timeout;
-use zbus::{Connection, OwnedObjectPath, OwnedVariant, Variant};
+use zbus::{Connection, Message, OwnedObjectPath, OwnedVariant, Variant};
 
 use super::bus::{self, Object};
 use super::keep::{Logins, Outlet, Trouble};
 use crate::owner::sighting::{SeenSession, Shows, Sighting};
-use crate::owner::times::of_monotonic;
+use crate::owner::times::{of_monotonic, since_boot};
 
 const NAME: &str = "org.freedesktop.login1";
+
+const SESSION: &str = "org.freedesktop.login1.Session";
 
 const MANAGER: Object<'static> =
     Object { name: NAME, path: "/org/freedesktop/login1", interface: "org.freedesktop.login1.Manager" };
@@ -47,8 +49,9 @@ async fn follow(out: &Outlet, publish: &watch::Sender<Logins>) -> Result<Infalli
     }
     let mut signals = bus::signals(&bus, NAME).await?;
     let mut said = None;
+    let mut unlocked = Unlocked::default();
     loop {
-        let (sessions, inhibitors) = read(&bus).await?;
+        let (sessions, inhibitors) = read(&bus, &mut unlocked).await?;
         let logins = Logins::Known(sessions.clone());
         publish.send_if_modified(|known| {
             let is_new = *known != logins;
@@ -64,20 +67,40 @@ async fn follow(out: &Outlet, publish: &watch::Sender<Logins>) -> Result<Infalli
         }
         match timeout(LOOK_EVERY, signals.next()).await {
             Ok(None) => return Err(bus::closed("the system bus")),
-            Ok(Some(_)) => bus::drain(&mut signals),
+            Ok(Some(signal)) => {
+                let all = std::iter::once(signal).chain(bus::drain(&mut signals));
+                all.flatten().for_each(|signal| note_unlocking(&signal, &mut unlocked));
+            }
             Err(_) => {}
         }
     }
 }
 
-async fn read(bus: &Connection) -> Result<(Vec<SeenSession>, Vec<String>), Trouble> {
+/// When sessions were unlocked, by their paths.
+type Unlocked = HashMap<String, Duration>;
+
+/// Unlocking is the one thing that is in a signal and in no property: whoever is let in by the login screen comes back so.
+fn note_unlocking(signal: &Message, unlocked: &mut Unlocked) {
+    let header = signal.header();
+    let is_of_session = header.interface().is_some_and(|interface| interface.as_str() == SESSION);
+    let is_unlock = header.member().is_some_and(|member| member.as_str() == "Unlock");
+    if let Some(path) = header.path().filter(|_| is_of_session && is_unlock) {
+        unlocked.insert(path.to_string(), since_boot());
+    }
+}
+
+async fn read(bus: &Connection, unlocked: &mut Unlocked) -> Result<(Vec<SeenSession>, Vec<String>), Trouble> {
     let listed: Vec<Listed> = MANAGER.call(bus, "ListSessions", &()).await?;
+    unlocked.retain(|path, _| listed.iter().any(|(.., known)| known.as_str() == path));
     let mut sessions = Vec::new();
     for (id, uid, user, _, path) in listed {
         let properties = Object { name: NAME, path: path.as_str(), interface: "org.freedesktop.DBus.Properties" };
-        let read: Result<Properties, Trouble> = properties.call(bus, "GetAll", &"org.freedesktop.login1.Session").await;
+        let read: Result<Properties, Trouble> = properties.call(bus, "GetAll", &SESSION).await;
         match read {
-            Ok(properties) => sessions.extend(session(id, (uid, user), &properties)),
+            Ok(properties) => {
+                let unlocked = unlocked.get(path.as_str()).copied();
+                sessions.extend(session(id, (uid, user), &properties).map(|seen| SeenSession { unlocked, ..seen }));
+            }
             // It has ended since it was listed; a logind that hangs does not answer to the list either.
             Err(Trouble::Absent(_)) => {}
             Err(trouble) if is_still_listed(bus, &id).await? => return Err(trouble),
@@ -119,10 +142,12 @@ fn session(id: String, (uid, user): (u32, String), properties: &Properties) -> O
     Some(SeenSession {
         id,
         user,
+        uid,
         is_ours: uid == rustix::process::geteuid().as_raw(),
         shows,
         is_in_front: is("Active") && text("State") != "closing",
         is_locked: is("LockedHint"),
+        unlocked: None,
         idle_since: idle_since.map(whole_seconds),
         tty: text("TTY"),
         display: text("Display"),

@@ -62,6 +62,16 @@ async fn lines(logins: &Logins) -> BTreeSet<String> {
     lines
 }
 
+/// The accounts that are logged in at terminals, for where no logind tells it: a login makes its terminal its account's.
+pub(super) async fn accounts() -> BTreeSet<u32> {
+    let mut accounts = BTreeSet::new();
+    for line in lines(&Logins::Unknown).await.into_iter().take(TERMINALS_MAX) {
+        let about = fs::metadata(format!("/dev/{line}")).await;
+        accounts.extend(about.ok().filter(|about| about.file_type().is_char_device()).map(|about| about.uid()));
+    }
+    accounts
+}
+
 async fn look(line: String) -> Option<SeenTerminal> {
     let about = fs::metadata(format!("/dev/{line}")).await.ok().filter(|about| about.file_type().is_char_device())?;
     let last_input = of_wall(Duration::from_secs(u64::try_from(about.atime()).unwrap_or(0)));

@@ -9,6 +9,7 @@ use zbus::{Connection, OwnedVariant};
 
 use super::bus::{self, Object};
 use super::keep::Trouble;
+use crate::owner::lookout::FIRST_PERSON;
 use crate::owner::sighting::{SeenSession, Shows};
 
 const USER_MANAGER: Object<'static> = Object {
@@ -65,6 +66,13 @@ impl Screens {
             authority: value("XAUTHORITY").map(PathBuf::from),
         }
     }
+}
+
+/// Whether this process belongs to the system and not to a person: it runs as one of the system's accounts, and nothing tells
+/// it of a screen.
+pub(in crate::owner) fn is_service() -> bool {
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    rustix::process::geteuid().as_raw() < FIRST_PERSON && !is_set("DISPLAY") && !is_set("WAYLAND_DISPLAY")
 }
 
 /// The environment that the session's manager gives to programs: a desktop puts its screens there.

@@ -50,7 +50,7 @@ pub(super) async fn watch(out: Outlet) -> Result<Infallible, Trouble> {
         }
         match timeout(LOOK_EVERY, signals.next()).await {
             Ok(None) => return Err(bus::closed("the session bus")),
-            Ok(Some(_)) => bus::drain(&mut signals),
+            Ok(Some(_)) => drop(bus::drain(&mut signals)),
             Err(_) => {}
         }
     }

@@ -1,32 +1,34 @@
-//! D-Bus, as the layers use it: connected within a deadline, and errors sorted into absent and blind.
+//! D-Bus, as the layers use it: every answer within a deadline, and errors sorted into absent and blind.
 
 use std::num::NonZeroUsize;
 
 use futures::stream::{Stream, StreamExt, select};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use zbus::connection::Builder;
 use zbus::message::Type as MessageType;
 use zbus::{Connection, DBusError, DynamicType, MatchRule, Message, MessageStream, Type};
 
 use super::keep::{ANSWER, Trouble, answer, is_nobody_there};
+use crate::owner::bus::{self, NotConnected};
 
 /// Signals that may wait on one stream; more are as good as one, since every signal means "read it all again".
 const QUEUED: NonZeroUsize = NonZeroUsize::new(16).unwrap();
 
 /// The bus of the system.
 pub(super) async fn system() -> Result<Connection, Trouble> {
-    connect("the system bus", Builder::system()).await
+    sorted("the system bus", bus::system(ANSWER).await)
 }
 
 /// The bus of this user's session.
 pub(super) async fn session() -> Result<Connection, Trouble> {
-    connect("the session bus", Builder::session()).await
+    sorted("the session bus", bus::session(ANSWER).await)
 }
 
-async fn connect(what: &str, builder: Builder<'_>) -> Result<Connection, Trouble> {
-    let built = async { builder.method_timeout(ANSWER).build().await.map_err(|error| trouble(what, &error)) };
-    answer(what, built).await
+fn sorted(what: &str, connected: Result<Connection, NotConnected>) -> Result<Connection, Trouble> {
+    connected.map_err(|error| match error {
+        NotConnected::Silent => Trouble::Blind(format!("{what} does not answer")),
+        NotConnected::Failed(error) => trouble(what, &error),
+    })
 }
 
 /// An object behind a name.
@@ -78,13 +80,15 @@ pub(super) async fn signals(
 }
 
 /// Takes what else waits: one reading serves all of it.
-pub(super) fn drain(stream: &mut (impl Stream + Unpin)) {
+pub(super) fn drain<S: Stream + Unpin>(stream: &mut S) -> Vec<S::Item> {
     use futures::FutureExt;
-    for _ in 0..2 * QUEUED.get() {
-        if stream.next().now_or_never().is_none() {
-            return;
-        }
+    let mut taken = Vec::new();
+    while taken.len() < 2 * QUEUED.get()
+        && let Some(Some(item)) = stream.next().now_or_never()
+    {
+        taken.push(item);
     }
+    taken
 }
 
 /// The bus went away.
@@ -129,7 +133,10 @@ mod tests {
         let _listener = std::os::unix::net::UnixListener::bind(&silent).unwrap();
         let at = |path: &std::path::Path| {
             let address = format!("unix:path={}", path.display());
-            async move { connect("the bus", Builder::address(address.as_str())).await.map(drop) }
+            async move {
+                let builder = zbus::connection::Builder::address(address.as_str());
+                sorted("the bus", bus::connect(builder, ANSWER).await).map(drop)
+            }
         };
         let absent = at(&gone).await;
         assert!(matches!(absent, Err(Trouble::Absent(_))), "{absent:?}");

@@ -7,7 +7,7 @@ use std::convert::Infallible;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use x11rb::reexports::x11rb_protocol::protocol::screensaver::{QueryInfoReply, QueryInfoRequest};
 use x11rb::reexports::x11rb_protocol::protocol::sync::{
     AlarmNotifyEvent, CreateAlarmAux, CreateAlarmRequest, InitializeReply, InitializeRequest, Int64,
@@ -16,11 +16,11 @@ use x11rb::reexports::x11rb_protocol::protocol::sync::{
 use x11rb::reexports::x11rb_protocol::protocol::xproto::{GetInputFocusReply, GetInputFocusRequest};
 use x11rb::reexports::x11rb_protocol::x11_utils::TryParse;
 
-use super::keep::{ALIVE_EVERY, Outlet, Trouble};
+use super::keep::{ALIVE_EVERY, Logins, Outlet, Trouble};
+use super::polled::{Counter, follow};
 use super::surroundings::{Screens, stray_display};
 use super::xauthority::{cookie, usual_file};
 use super::xconnection::{Extension, XConnection};
-use crate::owner::layers::keep::Logins;
 use crate::owner::sighting::Sighting;
 use crate::owner::times::since_boot;
 
@@ -33,9 +33,6 @@ const ALARM_NOTIFY: u8 = 1;
 /// Our two alarms.
 const QUIET: u32 = 1;
 const INPUT: u32 = 2;
-
-/// How often a server without SYNC is asked while nobody is there; input must stop the engine within 100 ms.
-const SAVER_EVERY: Duration = Duration::from_millis(50);
 
 pub(super) async fn watch(mut out: Outlet) -> Result<Infallible, Trouble> {
     let logins = out.logins().await;
@@ -140,21 +137,26 @@ async fn tell(out: &Outlet, idle: Option<Duration>) {
     .await;
 }
 
-/// No alarms: asked again when the screen could have become quiet, and often while it is.
+/// No alarms: the server has to be asked.
 async fn follow_saver(x: &mut XConnection, out: &Outlet) -> Result<Infallible, Trouble> {
     let saver = x.extension("MIT-SCREEN-SAVER").await?;
     let saver = saver.ok_or_else(|| Trouble::Blind("the X server tells nobody how long it had no input".to_owned()))?;
     let focus: GetInputFocusReply = x.ask(&GetInputFocusRequest.serialize().0).await?;
-    let mut was_quiet = None;
-    loop {
-        let request = QueryInfoRequest { drawable: focus.focus };
-        let info: QueryInfoReply = x.ask(&request.serialize(saver.opcode).0).await?;
-        let idle = Duration::from_millis(u64::from(info.ms_since_user_input));
-        let is_quiet = idle >= out.alarm;
-        if was_quiet.replace(is_quiet) != Some(is_quiet) {
-            tell(out, is_quiet.then_some(idle)).await;
-        }
-        sleep(if is_quiet { SAVER_EVERY } else { out.alarm.saturating_sub(idle).max(SAVER_EVERY) }).await;
+    follow(out, Saver { x, extension: saver, drawable: focus.focus }).await
+}
+
+/// What the screen saver goes by.
+struct Saver<'x> {
+    x: &'x mut XConnection,
+    extension: Extension,
+    drawable: u32,
+}
+
+impl Counter for Saver<'_> {
+    async fn idle(&mut self) -> Result<Duration, Trouble> {
+        let request = QueryInfoRequest { drawable: self.drawable };
+        let info: QueryInfoReply = self.x.ask(&request.serialize(self.extension.opcode).0).await?;
+        Ok(Duration::from_millis(u64::from(info.ms_since_user_input)))
     }
 }
 
