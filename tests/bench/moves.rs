@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 use idlewild_coordinator::cost::{Overheads, Preparation, Route, hybrid, ids_only, pre_copy, round_s};
 use idlewild_coordinator::view::Offer;
 use idlewild_protocol::ModelLoad;
-use idlewild_tests::agent::{MeasuredMove, MoveOverheads, Status};
+use idlewild_tests::agent::{FOUND_WITHIN, History, MeasuredMove, MoveOverheads, Status};
 use idlewild_tests::lab::real_model;
 use idlewild_tests::{Agent, Cluster, Lab, REAL_MODEL, Stream, completion, in_lab, within};
 
@@ -64,7 +64,7 @@ pub(crate) fn workers(lab: &Lab, link: u32, model: &std::path::Path) -> Result<C
     for host in &hosts[1..] {
         host.shape(&host.interfaces()[0], link)?;
     }
-    let cluster = Cluster::new(lab, &hosts, |number, launch| {
+    let mut cluster = Cluster::new(lab, &hosts, |number, launch| {
         let launch =
             launch.set("engine.context_tokens", 8192_u32).set("engine.kv_tokens", 8192_u32).set("log.level", "info");
         if number == 0 {
@@ -73,12 +73,15 @@ pub(crate) fn workers(lab: &Lab, link: u32, model: &std::path::Path) -> Result<C
         launch.import(model, REAL_MODEL)?;
         Ok(launch.scripted())
     })?;
-    for worker in &cluster.0[1..] {
+    for at in [1, 2] {
+        // Nobody leaves: what is prepared was asked for.
+        let worker = cluster.0.remove(at).with_history(History::NIGHTS)?;
         worker.owner("away")?;
-        cluster.0[0].until_serving(worker.peer()?, Duration::from_mins(1))?;
+        cluster.0.insert(at, worker);
+        let worker = &cluster.0[at];
+        cluster.0[0].until_serving(worker.peer()?, FOUND_WITHIN)?;
         // The model is in memory before anything is measured.
-        let other = worker.answer(&completion(REAL_MODEL, "one two", 2))?;
-        ensure!(other.done, "{other:?}");
+        worker.load_model(&completion(REAL_MODEL, "one two", 100), FOUND_WITHIN)?;
     }
     Ok(cluster)
 }

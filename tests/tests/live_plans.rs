@@ -4,9 +4,9 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use idlewild_tests::agent::{Explanation, FOUND_WITHIN, MoveStep};
+use idlewild_tests::agent::{Explanation, FOUND_WITHIN, History, MoveStep};
 use idlewild_tests::{
-    Agent, Answer, Cluster, FAKE_MODEL, Fake, Lab, Stream, Verdict, completion, in_lab, undisturbed, within,
+    Agent, Answer, Cluster, FAKE_MODEL, Fake, Filter, Lab, Stream, Verdict, completion, in_lab, undisturbed, within,
 };
 
 /// Slow, so that the rest of an answer takes long against what a preparation does.
@@ -23,34 +23,13 @@ const SHORT_TOKENS: u32 = 150;
 
 const WORDS: usize = 300;
 
-/// Sessions on record: many, so that they outweigh what is believed of an unknown machine.
-const SESSIONS: i64 = 100;
-
-/// The shortest of them, and by how much each is longer than the one before, in milliseconds: a machine whose owner is back
-/// within half a minute, at any time of it.
-const SHORTEST_MS: i64 = 1000;
-const STEP_MS: i64 = 300;
-
 /// A plan is made within a round or two of the coordinator's.
 const PLANNED_WITHIN: Duration = Duration::from_secs(15);
 
-/// A machine that nobody came back to for hours, at any time of a night.
-const NIGHT_MS: i64 = 8 * 3_600_000;
-const NIGHT_STEP_MS: i64 = 60_000;
-
-/// Has an agent remember sessions of these lengths, in milliseconds. It is stopped.
-fn remember_sessions(agent: &Agent, shortest_ms: i64, step_ms: i64) -> Result<()> {
-    let path = agent.launch().home_path().join("data/idlewild.db");
-    let mut database = rusqlite::Connection::open(path).context("open the database")?;
-    let change = database.transaction()?;
-    for number in 0..SESSIONS {
-        let length_ms = shortest_ms + number * step_ms;
-        change.execute(
-            "INSERT INTO sessions (boot, started_s, length_ms, ended_s, cause) VALUES (0, 0, ?1, ?2, 'owner_returned')",
-            (length_ms, length_ms / 1000),
-        )?;
-    }
-    change.commit().context("write the sessions")
+fn with_history(cluster: &mut Cluster, at: usize, history: History) -> Verdict {
+    let again = cluster.0.remove(at).with_history(history)?;
+    cluster.0.insert(at, again);
+    Ok(())
 }
 
 fn step<'s>(story: &'s Explanation, kind: &str, to: &str) -> Option<&'s MoveStep> {
@@ -86,10 +65,7 @@ fn a_worker_that_never_stays_for_long_is_given_a_standby_which_goes_on_when_it_g
                 _ => launch.scripted(),
             })
         })?;
-        let mut restless = cluster.0.remove(1);
-        restless.stop()?;
-        remember_sessions(&restless, SHORTEST_MS, STEP_MS)?;
-        cluster.0.insert(1, restless.again()?);
+        with_history(&mut cluster, 1, History::MOMENTS)?;
         let [origin, restless, steady] = &cluster.0[..] else { anyhow::bail!("three agents") };
         restless.owner("away")?;
         origin.until_serving(restless.peer()?, FOUND_WITHIN)?;
@@ -139,13 +115,8 @@ fn restless_steady_and_full(lab: &Lab) -> Result<Cluster> {
         let launch = launch.fake(FAKE);
         Ok(if number == 3 { launch.scripted().set("engine.slots", 1_u16) } else { launch.scripted() })
     })?;
-    for (at, (shortest_ms, step_ms)) in
-        [(1, (SHORTEST_MS, STEP_MS)), (2, (NIGHT_MS, NIGHT_STEP_MS)), (3, (NIGHT_MS, NIGHT_STEP_MS))]
-    {
-        cluster.0[at].stop()?;
-        remember_sessions(&cluster.0[at], shortest_ms, step_ms)?;
-        let again = cluster.0.remove(at).again()?;
-        cluster.0.insert(at, again);
+    for (at, history) in [(1, History::MOMENTS), (2, History::NIGHTS), (3, History::NIGHTS)] {
+        with_history(&mut cluster, at, history)?;
     }
     Ok(cluster)
 }
@@ -159,22 +130,21 @@ fn finish(reader: thread::JoinHandle<Result<Answer>>) -> Result<Answer> {
 }
 
 #[test]
-#[ignore = "its set-up races: the peer whose place is to be taken is chosen at times; to be run by name"]
 fn a_worker_that_never_stays_for_long_is_left_for_one_that_does_before_it_goes() -> Verdict {
     in_lab(|lab| {
         let cluster = restless_steady_and_full(lab)?;
         let [origin, restless, steady, full] = &cluster.0[..] else { anyhow::bail!("four agents") };
-        // Nobody else serves yet: what it is asked stays there.
+        // Cut off from the others: what it is asked stays there, and what they are asked does not come.
+        let others = [origin, restless, steady].map(|agent| Filter::Partition { from: agent.host().address() });
+        for partition in others {
+            full.host().impose(partition)?;
+        }
         full.owner("away")?;
         full.until(FOUND_WITHIN, "a session", |status| (status.state() == "serving").then_some(()))?;
-        let mut other = full.ask(&completion(FAKE_MODEL, "somebody else's", 2 * LONG_TOKENS))?;
+        let mut other = full.ask(&completion(FAKE_MODEL, "somebody else's", 3 * LONG_TOKENS))?;
         other.read_pieces(1)?;
-        // Whoever decides knows by now that its one place is taken.
         for agent in [origin, restless, steady] {
-            agent.until(FOUND_WITHIN, "a place that is taken", |status| {
-                let models = &status.of(full.peer().ok()?)?.models;
-                models.first().is_some_and(|model| model["running"] == 1).then_some(())
-            })?;
+            agent.until_gone(full.peer()?, FOUND_WITHIN)?;
         }
         restless.owner("away")?;
         origin.until_serving(restless.peer()?, FOUND_WITHIN)?;
@@ -185,6 +155,13 @@ fn a_worker_that_never_stays_for_long_is_left_for_one_that_does_before_it_goes()
         stream.read_pieces(10)?;
         let request = stream.request()?.to_owned();
         let reader = reading(stream);
+        for partition in others {
+            full.host().lift(partition)?;
+        }
+        origin.until(FOUND_WITHIN, "a place that is taken", |status| {
+            let models = &status.of(full.peer().ok()?)?.models;
+            models.first().is_some_and(|model| model["running"] == 1).then_some(())
+        })?;
         steady.owner("away")?;
         origin.until_serving(steady.peer()?, FOUND_WITHIN)?;
 

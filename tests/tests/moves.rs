@@ -148,11 +148,10 @@ fn an_owner_who_returns_leaves_the_request_to_the_standby_or_to_whoever_pulls_it
             ensure!(answer.moves == 1, "{answer:?}");
             let pause = answer.longest_pause_since(returned);
             ensure!(pause < Duration::from_secs(2), "standby: {has_standby}, paused for {pause:?}: {story:#?}");
-            went_on_as_told(&cluster.0[0].explain(&request)?, has_standby)?;
-            if !has_standby {
-                let drew = logged(&cluster.0[other].log()?, "begins to draw", &request)?;
-                ensure!(drew.pulled > 0, "all of it was made again: {drew:?}, {story:#?}");
-            }
+            let had_standby =
+                was_not_made_again(&cluster.0[other].log()?, &request).with_context(|| format!("{story:#?}"))?;
+            ensure!(had_standby || !has_standby, "its standby was passed over: {story:#?}");
+            went_on_as_told(&cluster.0[0].explain(&request)?, had_standby)?;
             // The memory is the owner's again once nobody wants the context.
             within(Duration::from_secs(4), "an engine that is gone", || {
                 Ok(cluster.0[worker].engine_pid().is_none().then_some(()))
@@ -174,15 +173,19 @@ fn an_agent_that_stops_gives_its_context_to_whoever_pulls_it() -> Verdict {
         let ended = cluster.0[worker].stop()?;
         ensure!(ended.success(), "{ended}");
         is_exact(&finish(reader)?, &expected)?;
-        let log = cluster.0[other].log()?;
-        // A coordinator that hears of the departure first may have had it prepare, from the ids: it then goes on from those.
-        if logged(&log, "takes over", &request).is_ok() {
-            return Ok(());
-        }
-        let drew = logged(&log, "begins to draw", &request)?;
-        ensure!(drew.pulled > 0, "all of it was made again: {drew:?}");
-        went_on_as_told(&cluster.0[0].explain(&request)?, false)
+        let had_standby = was_not_made_again(&cluster.0[other].log()?, &request)?;
+        went_on_as_told(&cluster.0[0].explain(&request)?, had_standby)
     })
+}
+
+/// It was pulled; or a standby went on with what it had: a coordinator that heard of the departure first may have had one
+/// prepare. Whether it was a standby.
+fn was_not_made_again(log: &str, request: &str) -> Result<bool> {
+    let drew = logged(log, "begins to draw", request)?;
+    let took_over = logged(log, "takes over", request).ok();
+    let had_some = took_over.as_ref().is_some_and(|took_over| took_over.lag < WORDS as u32);
+    ensure!(drew.pulled > 0 || had_some, "all of it was made again: {drew:?}, {took_over:?}");
+    Ok(took_over.is_some())
 }
 
 /// Owners who return before one does in the middle of a feed, at most.

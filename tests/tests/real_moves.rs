@@ -73,21 +73,8 @@ fn cluster(lab: &Lab, names: &[&str]) -> Result<Option<Cluster>> {
 fn serve(origin: &Agent, worker: &Agent) -> Result<()> {
     worker.owner("away")?;
     worker.until(FOUND_WITHIN, "a session", |status| (status.state() == "serving").then_some(()))?;
-    load(worker)?;
+    worker.load_model(&question(0, 20), FOUND_WITHIN)?;
     origin.until_serving(worker.peer()?, FOUND_WITHIN).map(drop)
-}
-
-/// Has the worker itself begin a request, or prepare for one that was placed elsewhere; nobody reads its answer.
-fn load(worker: &Agent) -> Result<()> {
-    let mut stream = worker.ask(&question(0, 20))?;
-    stream.read_pieces(1)?;
-    let request = stream.request()?.to_owned();
-    let story = worker.explain(&request)?;
-    let place = story.assignments.last().context("a worker")?.worker.clone();
-    if place != worker.peer()? {
-        worker.move_request(&request, worker.peer()?, "ids", &["--prepare-only"])?;
-    }
-    worker.until(FOUND_WITHIN, "the model in memory", |status| status.engine.model.clone()).map(drop)
 }
 
 /// A stream that has begun, read by a thread; its request, and where it runs.

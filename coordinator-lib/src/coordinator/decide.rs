@@ -70,7 +70,7 @@ fn decide_corrected(policy: &HazardAwarePolicy, view: &View, weighing: &Weighing
     let destinations = destinations(weighing);
     let candidates: Vec<_> = destinations
         .iter()
-        .map(|to| overlapped::Candidate { host: to.host(), path: Some(path(view, source, to)) })
+        .map(|to| overlapped::Candidate { host: to.host(), path: has_context(report).then(|| path(view, source, to)) })
         .collect();
     let decision = policy.decide(&RunningRequest {
         // It does not wait for the queue behind it.
@@ -154,7 +154,7 @@ impl Coordinator {
     /// How the context of a running request gets to a peer, by rates alone; as ids where the rates are not known.
     pub fn way(&self, now: Now, view: &View, report: &RequestReport, to: PeerId) -> Way {
         let candidate = |peer: PeerId| Candidate::of_report(now, view.peer(peer)?, report);
-        let ends = report.worker().and_then(candidate).zip(candidate(to));
+        let ends = report.worker().and_then(candidate).zip(candidate(to)).filter(|_| has_context(report));
         let phi = ends.map_or(0.0, |(from, to)| {
             let bytes_per_token = f64::from(from.model.kv_bytes_per_token);
             let kv_tps = path(view, &from, &to).kv_tps(bytes_per_token, f64::from(report.context_tokens()));
@@ -162,6 +162,12 @@ impl Coordinator {
         });
         way_by_phi(phi)
     }
+}
+
+/// Whether its prompt has been read: before that a KV cache comes as slowly as it is made, and whoever wants to prepare reads
+/// the prompt as soon.
+fn has_context(report: &RequestReport) -> bool {
+    report.done_tokens > 0
 }
 
 /// As measured between the two, else the slower of its ends; 0 bytes a second where neither is known. Engines compare

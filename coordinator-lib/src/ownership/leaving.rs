@@ -27,7 +27,8 @@ pub(super) struct Left {
 }
 
 impl RequestMachine {
-    /// The destination takes over, if there is one. Else another worker is looked for at once; until one is found the
+    /// The destination takes over, if there is one; one that would have to make all of the context itself begins anew, since it
+    /// can pull it while the notice lasts. Else another worker is looked for at once; until one is found the
     /// epoch stays live: tokens that still come are taken. Only the first goodbye counts: a notice excuses silence, and one
     /// that could be given again and again would excuse it for ever.
     pub(super) fn handle_leaving(&mut self, now: Now, cause: DepartureCause, notice_ms: u32) {
@@ -35,12 +36,24 @@ impl RequestMachine {
         let goodbye = Goodbye { cause, until: now + notice };
         let Some(running) = self.running.as_mut().filter(|running| running.leaving.is_none()) else { return };
         running.leaving = Some(goodbye);
-        if self.standby.is_some() && self.may_begin_again() {
-            self.replace_leaving(now);
-            self.take_over(now);
-        } else {
-            self.search(now);
+        match &self.standby {
+            None => self.search(now),
+            Some(_) if !self.may_begin_again() => self.search(now),
+            Some(standby) if standby.makes_all() && self.is_kept_until(goodbye.until, now) => {
+                let destination = standby.destination;
+                let placed = self.as_placed(&standby.plan, destination, None);
+                self.start(now, destination, placed);
+            }
+            Some(_) => {
+                self.replace_leaving(now);
+                self.take_over(now);
+            }
         }
+    }
+
+    /// Whether a worker that is gone then has a context that another one can pull.
+    fn is_kept_until(&self, until: Now, now: Now) -> bool {
+        until > now && self.log.prompt().is_some()
     }
 
     /// Takes the live epoch from a worker that said goodbye. Where its notice lasts it is not cancelled yet.
@@ -49,7 +62,7 @@ impl RequestMachine {
         let Some(Goodbye { cause, until }) = running.leaving else { return };
         let (worker, epoch) = (running.worker, running.epoch);
         self.let_go();
-        if until > now && self.log.prompt().is_some() {
+        if self.is_kept_until(until, now) {
             self.left = Some(Left { worker, epoch, until });
             self.end_assignment(now, Ending::Left(cause));
         } else {

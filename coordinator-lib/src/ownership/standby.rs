@@ -152,6 +152,11 @@ impl Standby {
         StandbyReport { destination, way, stage, held_tokens, lag_tokens }
     }
 
+    /// Whether it holds nothing yet, and pulls nothing.
+    pub(super) fn makes_all(&self) -> bool {
+        self.held_tokens == 0 && self.way.part().is_none()
+    }
+
     pub(super) fn is_committing(&self) -> bool {
         matches!(self.stage, StandbyStage::Committing { .. })
     }

@@ -2,6 +2,7 @@
 
 mod cluster;
 mod exertion;
+mod history;
 mod launch;
 mod moving;
 mod process;
@@ -10,6 +11,7 @@ mod status;
 
 pub use cluster::{Cluster, FOUND_WITHIN, join, program};
 pub use exertion::Exertion;
+pub use history::History;
 pub use launch::{Fake, Launch, Setting};
 pub(crate) use process::run_time;
 pub use process::{Signal, children, cpu_time, resident_bytes};

@@ -20,6 +20,20 @@ impl Agent {
         Ok(())
     }
 
+    /// Has the agent itself begin a request, or prepare for one that was placed elsewhere, so that the model is in its memory;
+    /// nobody reads the answer.
+    pub fn load_model(&self, question: &serde_json::Value, deadline: Duration) -> Result<()> {
+        let mut stream = self.ask(question)?;
+        stream.read_pieces(1)?;
+        let request = stream.request()?.to_owned();
+        let story = self.explain(&request)?;
+        let place = story.assignments.last().context("a worker")?.worker.clone();
+        if place != self.peer()? {
+            self.move_request(&request, self.peer()?, "ids", &["--prepare-only"])?;
+        }
+        self.until(deadline, "the model in memory", |status| status.engine.model.clone()).map(drop)
+    }
+
     /// Waits until a request's standby lacks at most `lag_tokens` of its context.
     pub fn until_standby(&self, request: &str, lag_tokens: u32, deadline: Duration) -> Result<()> {
         let looked = within(deadline, "a standby that keeps up", || {

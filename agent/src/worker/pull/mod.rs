@@ -194,6 +194,7 @@ impl Pull {
                     // Of what is left little can come: a feed is as slow as its source. Who is far behind has to make way.
                     if plan.part() == PullPart::Whole && plan.lacks(known) <= FEEDS_TOKENS {
                         self.pace.begin_anew(now, self.received(client));
+                        client.forget_rate();
                     }
                     self.show_life(now);
                     self.judge(plan, client, known);
@@ -277,13 +278,14 @@ impl Pull {
         }
     }
 
-    /// A link that is too slow for all of it gets help from the other end.
+    /// A link that is too slow for all of it gets help from the other end. Where the pull keeps up with its holder, the rate is
+    /// that of the holder's steps, and nothing is known of the link.
     fn judge(&self, plan: &mut PullPlan, client: &ContextClient, known: u32) {
         if plan.part() == PullPart::Rest || self.sizes.grows() {
             return;
         }
         let tps = client.bytes_per_s().map(|rate| rate as f64 / f64::from(self.source.kv_bytes_per_token.max(1)));
-        let is_behind = plan.lacks(known) > 0;
+        let is_behind = plan.lacks(known) > FEEDS_TOKENS;
         if is_behind && tps.is_some_and(|tps| tps < SPLIT_BELOW_PHI * self.source.prefill_tps) {
             plan.split(known);
         }

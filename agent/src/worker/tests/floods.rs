@@ -5,7 +5,9 @@ use super::*;
 #[tokio::test]
 async fn an_origin_that_asks_for_too_many_jobs_is_turned_away_and_others_are_not() {
     let world = World::new();
-    let peer = Peer::start(&world, Nature { rates: UNABLE_TO_PREFILL, ..ABLE }, &[]).await;
+    // Minutes for all that is asked for, in steps of a second: an engine says nothing in the middle of one.
+    let rates = FakeRates { prefill_tps: 16.0, ..STEADY };
+    let peer = Peer::start(&world, Nature { rates, ..ABLE }, &[]).await;
     let asked_by = |origin: u8, number: u8| {
         let (ours, theirs) = local_line(PeerId([origin; 32]));
         peer.worker.take(theirs, job(number, 1, words(100), None), Part::Worker);

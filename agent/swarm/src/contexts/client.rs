@@ -153,7 +153,14 @@ impl ContextClient {
         self.progress.received_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes a second over the last 3 s, pauses of the holder included; none before the first half second.
+    /// What came so far tells nothing of the rate: there was no more to come.
+    pub fn forget_rate(&self) {
+        let mut recent = self.progress.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        recent.begin_anew(self.received_bytes(), Instant::now());
+    }
+
+    /// Bytes a second over the last 3 s, pauses of the holder included; none before the first half second, from the stream's
+    /// beginning or from [`Self::forget_rate`].
     pub fn bytes_per_s(&self) -> Option<u64> {
         let recent = self.progress.recent.lock().unwrap_or_else(PoisonError::into_inner);
         recent.bytes_per_s(self.received_bytes(), Instant::now())

@@ -34,6 +34,12 @@ impl Recent {
         Self { marks: VecDeque::from([(now, 0)]) }
     }
 
+    /// What was before tells nothing.
+    pub(super) fn begin_anew(&mut self, total: u64, now: Instant) {
+        self.marks.clear();
+        self.marks.push_back((now, total));
+    }
+
     /// So many bytes have come in all.
     pub(super) fn mark(&mut self, total: u64, now: Instant) {
         if self.marks.back().is_none_or(|(at, _)| now >= *at + MARK_INTERVAL) {
@@ -143,6 +149,9 @@ mod tests {
         let silent = recent.bytes_per_s(total, start + 12_000 * MS).unwrap();
         assert!(silent < 50_000, "{silent}");
         assert!(recent.marks.len() < 40);
+        recent.begin_anew(total, start + 12_000 * MS);
+        assert_eq!(recent.bytes_per_s(total, start + 12_400 * MS), None);
+        assert_eq!(recent.bytes_per_s(total + 1_000, start + 13_000 * MS), Some(1_000));
     }
 
     #[test]

@@ -38,6 +38,9 @@ const MAX_PIECE: u64 = 256 * 1024;
 /// How much of the way to the target is gone in one round trip.
 const GAIN: f64 = 0.5;
 
+/// A link whose rate grows so much from one round to the next is not filled yet.
+const GROWTH: f64 = 1.25;
+
 /// How much of a context may be on its way.
 #[derive(Debug)]
 pub(super) struct Pacer {
@@ -51,6 +54,8 @@ pub(super) struct Pacer {
     round: Round,
     /// Until the first queue, the window doubles.
     is_starting: bool,
+    /// Bytes a second that came in the round before.
+    last_rate: Option<f64>,
 }
 
 /// From one change of the window to the next: about a round trip.
@@ -66,6 +71,15 @@ struct Round {
     was_full: bool,
 }
 
+impl Round {
+    /// Bytes a second that came in it; none of the first.
+    fn rate(&self, received: u64, now: Instant) -> Option<f64> {
+        let (begun, before) = self.begun?;
+        let elapsed = now.saturating_duration_since(begun).max(Duration::from_micros(1));
+        Some((received - before) as f64 / elapsed.as_secs_f64())
+    }
+}
+
 impl Pacer {
     /// With the least round trip of heartbeats to this peer, if known: a queue that is there already is none of the link.
     pub(super) fn new(round_trip: Option<Duration>) -> Self {
@@ -77,6 +91,7 @@ impl Pacer {
             base: round_trip,
             round: Round::default(),
             is_starting: true,
+            last_rate: None,
         }
     }
 
@@ -129,7 +144,11 @@ impl Pacer {
         let round = core::mem::replace(&mut self.round, next);
         let (Some(base), Some(delay)) = (self.base, round.delay) else { return };
         let queue = delay.saturating_sub(base);
-        if self.is_starting && queue < TARGET / 2 {
+        let rate = round.rate(self.received, now);
+        // On a long way TCP's own start holds back what is written: that is no queue of the link's while more and more comes.
+        let grows = rate.zip(self.last_rate).is_none_or(|(rate, before)| rate > GROWTH * before);
+        self.last_rate = rate.or(self.last_rate);
+        if self.is_starting && (queue < TARGET / 2 || grows) {
             self.window = if round.was_full { (2 * self.window).min(MAX_WINDOW) } else { self.window };
             return;
         }
@@ -149,9 +168,7 @@ impl Pacer {
 
     /// The window was far too large (it doubled too often, or others came): what comes in a round says what would do.
     fn fit(&mut self, round: &Round, base: Duration, now: Instant) {
-        let Some((begun, before)) = round.begun else { return };
-        let elapsed = now.saturating_duration_since(begun).max(Duration::from_micros(1));
-        let rate = (self.received - before) as f64 / elapsed.as_secs_f64();
+        let Some(rate) = round.rate(self.received, now) else { return };
         let window = rate * (base + TARGET / 2).as_secs_f64();
         self.window = (window as u64).min(self.window).clamp(MIN_WINDOW, MAX_WINDOW);
     }
@@ -266,6 +283,27 @@ mod tests {
             }
         }
         assert!(link.came > 0.8 * 12.5e6, "{}", link.came);
+    }
+
+    #[test]
+    fn a_long_way_is_filled_soon_though_its_first_answers_are_late() {
+        let base = Duration::from_millis(80);
+        let (mut pacer, mut now) = (Pacer::new(Some(base)), Instant::now());
+        // What TCP's own start adds, and then a link that is filled.
+        for late_ms in [12, 60, 60, 40, 5, 2] {
+            while let room @ 1.. = pacer.room() {
+                pacer.sent(room, now);
+            }
+            now += base + Duration::from_millis(late_ms);
+            pacer.received(pacer.sent, now).unwrap();
+        }
+        assert_eq!(pacer.window, 64 * FIRST_WINDOW);
+        while let room @ 1.. = pacer.room() {
+            pacer.sent(room, now);
+        }
+        now += 2 * base;
+        pacer.received(pacer.sent, now).unwrap();
+        assert!(pacer.window < 64 * FIRST_WINDOW, "twice as much at the same rate: {}", pacer.window);
     }
 
     #[test]

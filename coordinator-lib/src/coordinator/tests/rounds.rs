@@ -171,6 +171,22 @@ fn a_notice_is_used_to_prepare_and_to_hand_over_to_whoever_is_ready() {
 }
 
 #[test]
+fn a_kv_cache_that_is_still_being_made_is_not_pulled() {
+    let notice = Input::Notice { peer: peer(2), cause: DepartureCause::Sleep, notice: Duration::from_secs(10) };
+    let view = view_of(&one_risky());
+    for (done_tokens, is_pulled) in [(0, false), (1, true)] {
+        let mut leader = leader();
+        let report = RequestReport { done_tokens, ..report(1, running_on(2)) };
+        assert_eq!(leader.way(ms(0), &view, &report, peer(3)) != Way::Ids, is_pulled, "asked for by hand");
+        tell(&mut leader, ms(0), &view, report);
+        leader.handle(ms(10), &view, notice.clone());
+        leader.handle(ms(10), &view, Input::Tick);
+        let [(_, PlanStep::Prepare { way, .. })] = actions(&mut leader)[..] else { panic!("one plan") };
+        assert_eq!(way != Way::Ids, is_pulled, "{way:?} after {done_tokens} tokens");
+    }
+}
+
+#[test]
 fn under_a_notice_every_report_is_looked_at_at_once() {
     let view = view_of(&one_risky());
     let mut leader = leader();

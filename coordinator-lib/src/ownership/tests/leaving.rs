@@ -1,9 +1,9 @@
 //! A worker that says goodbye, and what is still pulled from it; a request that is placed elsewhere while it waits.
 
-use idlewild_protocol::{DepartureCause, Epoch, JobEvent, JobFailure, JobInput, PlanStep, Pull, PullPart};
+use idlewild_protocol::{DepartureCause, Epoch, JobEvent, JobFailure, JobInput, PlanStep, Pull, PullPart, Way};
 
 use super::bench::{Bench, ms, peer};
-use crate::ownership::{Ending, Output};
+use crate::ownership::{Dropped, Ending, Output, Preparation, StandbyNews};
 
 fn goodbye(bench: &mut Bench, epoch: u32, notice_ms: u32) {
     bench.event(epoch, JobEvent::Leaving { epoch: Epoch(epoch), cause: DepartureCause::OwnerReturned, notice_ms });
@@ -30,6 +30,35 @@ fn the_next_worker_may_pull_from_one_that_leaves_until_it_has_said_a_token() {
     bench.token(2, 3);
     assert!(bench.said.contains(&CANCEL(1, 1)), "it has all that it needs");
     assert_eq!(bench.machine.live(), Some((Epoch(2), peer(2))));
+}
+
+/// Peer 2 is to make the context from the ids.
+fn with_a_beginner() -> Bench {
+    let mut bench = Bench::running(3);
+    bench.propose(1, PlanStep::Prepare { destination: peer(2), way: Way::Ids });
+    bench
+}
+
+#[test]
+fn a_destination_that_has_made_nothing_yet_begins_anew_and_pulls() {
+    let mut bench = with_a_beginner();
+    goodbye(&mut bench, 1, 2000);
+    let why = Dropped::Released;
+    assert!(bench.said.contains(&Output::Release { destination: peer(2), preparation: Preparation(1), why }));
+    let (worker, start) = bench.start();
+    assert_eq!((worker, start.epoch, start.pull), (peer(2), Epoch(2), REST));
+    assert!(!bench.has_question(), "nobody is asked");
+    assert!(!bench.said.contains(&CANCEL(1, 1)), "it may still pull");
+}
+
+#[test]
+fn a_destination_that_has_made_some_of_it_or_cannot_pull_takes_over() {
+    let mut has_some = with_a_beginner();
+    has_some.standby(StandbyNews::Progress { held_tokens: 1 });
+    for (mut bench, notice_ms) in [(has_some, 2000), (with_a_beginner(), 0)] {
+        goodbye(&mut bench, 1, notice_ms);
+        assert!(bench.said.iter().any(|said| matches!(said, Output::TakeOver { .. })), "{:?}", bench.said);
+    }
 }
 
 #[test]

@@ -197,6 +197,7 @@ fn a_source_that_dies_leaves_the_destination_a_head_start() {
     let begun = || {
         let mut bench = Bench::running(2);
         bench.propose(1, prepare(2));
+        bench.standby(StandbyNews::Progress { held_tokens: 1 });
         bench
     };
     let stages: [(&str, Beginning); 3] = [("preparing", begun), ("ready", with_standby), ("committing", committing)];
