@@ -10,7 +10,7 @@ use idlewild_tests::lab::real_model;
 use idlewild_tests::{Agent, Cluster, REAL_MODEL, Stream, completion, in_lab, within};
 
 use crate::line;
-use crate::moves::{CONTEXT_WORDS, prompt, workers};
+use crate::moves::{VERSE_TOKENS, prompt, workers};
 
 /// Megabits a second.
 const LINK: u32 = 1000;
@@ -30,7 +30,7 @@ pub(crate) fn run() -> Result<()> {
     in_lab(|lab| {
         let cluster = workers(lab, LINK, &model)?;
         let origin = &cluster.0[0];
-        ensure!(CONTEXT.is_multiple_of(CONTEXT_WORDS), "whole verses");
+        ensure!(CONTEXT.is_multiple_of(VERSE_TOKENS), "whole verses");
         for has_standby in [true, false] {
             // One answer each: a model that goes on for a minute need not do so for two.
             let stream = origin.ask(&completion(REAL_MODEL, &prompt(CONTEXT), ANSWER_TOKENS))?;

@@ -24,22 +24,30 @@ const LINKS: [u32; 3] = [1000, 100, 20];
 /// Tokens of context at the first move.
 const CONTEXTS: [u32; 2] = [1000, 4000];
 
-/// Ways, as `idlewild move` calls them.
-const WAYS: [&str; 3] = ["whole", "rest", "ids"];
+/// Ways that pull, as `idlewild move` calls them.
+const PULLED: [&str; 2] = ["whole", "rest"];
 
-/// Words that every tokenizer makes a token of: repeated, the next one is never in doubt.
-const VERSE: &str = "one two three four five six seven eight nine ten ";
-pub(crate) const CONTEXT_WORDS: u32 = 10;
+/// Ten digits and ten blanks, a token each: the small model goes on with it for as long as it may.
+const VERSE: &str = "1 2 3 4 5 6 7 8 9 0 ";
+pub(crate) const VERSE_TOKENS: u32 = 20;
 
 /// A prompt of so many tokens.
 pub(crate) fn prompt(tokens: u32) -> String {
-    VERSE.repeat((tokens / CONTEXT_WORDS) as usize)
+    VERSE.repeat((tokens / VERSE_TOKENS) as usize)
+}
+
+/// Moves by each way over the fastest link: whether the pause depends on the context is not seen from one.
+const ROUNDS: usize = 4;
+
+/// The ways of one answer's moves. Ids are a few bytes each: a slower link changes nothing about them, and they take a minute.
+fn ways(link: u32) -> Vec<&'static str> {
+    if link == LINKS[0] { [PULLED.repeat(ROUNDS), vec!["ids"]].concat() } else { PULLED.to_vec() }
 }
 
 const ANSWER_TOKENS: u32 = 3500;
 
 /// The slowest preparation: ids at a hundred tokens a second, twice.
-const READY_WITHIN: Duration = Duration::from_mins(3);
+const READY_WITHIN: Duration = Duration::from_mins(6);
 
 /// Pieces before the first move and between two: a median of gaps needs some.
 const PIECES: usize = 40;
@@ -47,14 +55,22 @@ const PIECES: usize = 40;
 pub(crate) fn run() -> Result<()> {
     let Some(model) = real_model()? else { return Ok(()) };
     let mut errors = Sample::default();
+    let mut extra_ms = [Sample::default(), Sample::default()];
     for link in LINKS {
-        for context in CONTEXTS {
+        for (at, context) in CONTEXTS.into_iter().enumerate() {
             in_lab(|lab| {
                 let cluster = workers(lab, link, &model)?;
-                one_answer(&cluster, link, context, &mut errors)
+                let pauses_ms = one_answer(&cluster, link, context, &mut errors)?;
+                if link == LINKS[0] {
+                    extra_ms[at] = pauses_ms;
+                }
+                Ok(())
             })?;
         }
     }
+    let [short, long] = extra_ms.map(|sample| sample.median());
+    let ratio = format!("{short:.0}, {long:.0}; {:.2}", long / short);
+    line("longest gap over the median gap, medians (ms); ratio", &ratio, "ratio at most 1.5")?;
     line("cost model: error of W, median", &format!("{:.0} %", 100.0 * errors.median()), "under 25 %")
 }
 
@@ -86,11 +102,12 @@ pub(crate) fn workers(lab: &Lab, link: u32, model: &std::path::Path) -> Result<C
     Ok(cluster)
 }
 
-fn one_answer(cluster: &Cluster, link: u32, context: u32, errors: &mut Sample) -> Result<()> {
+/// Gives by how much the longest gap of each move that pulled was above the median gap, in milliseconds.
+fn one_answer(cluster: &Cluster, link: u32, context: u32, errors: &mut Sample) -> Result<Sample> {
+    let mut pauses_ms = Sample::default();
     let origin = &cluster.0[0];
     let mut stream = origin.ask(&completion(REAL_MODEL, &prompt(context), ANSWER_TOKENS))?;
-    // A few bytes an id: a slower link changes nothing about them, and they take a minute.
-    for way in WAYS.into_iter().filter(|way| *way != "ids" || link == LINKS[0]) {
+    for way in ways(link) {
         let so_far = stream.so_far().pieces.len();
         stream.read_pieces(so_far + PIECES)?;
         let request = stream.request()?.to_owned();
@@ -101,21 +118,19 @@ fn one_answer(cluster: &Cluster, link: u32, context: u32, errors: &mut Sample) -
         let predicted = predict(origin, &cluster.0[source], &cluster.0[destination], (way, tokens))?;
         let from = stream.so_far().pieces.len();
         let what = format!("{link} Mbit/s, {tokens:.0} tokens, {way}");
-        let moved = move_it(origin, stream, &request, cluster.0[destination].peer()?, way);
-        let (back, measured) = match moved {
-            Ok(moved) => moved,
-            // A small model says of itself when it has said enough.
-            Err(error) => return line(&what, &format!("not measured: {}", error.root_cause()), ""),
-        };
+        let (back, measured) = move_it(origin, stream, &request, cluster.0[destination].peer()?, way)?;
         stream = back;
         let (extra_ms, gap_ms) = pauses(&stream, from);
+        if PULLED.contains(&way) {
+            pauses_ms.push(extra_ms);
+        }
         report(&what, (&measured, predicted), (extra_ms, gap_ms), tokens)?;
         if let (Some(ready_ms), Some(predicted)) = (measured.ready_ms, predicted) {
             let ready_s = ready_ms as f64 / 1000.0;
             errors.push((predicted.ready_s - ready_s).abs() / ready_s);
         }
     }
-    Ok(())
+    Ok(pauses_ms)
 }
 
 /// Moves the request while a thread reads its answer; gives the stream back some pieces later.

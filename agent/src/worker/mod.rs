@@ -36,7 +36,7 @@ use std::time::{Duration, Instant};
 
 use idlewild_engine::{Engine, EngineStats};
 use idlewild_protocol::{ContextOpen, JobStart, ModelId, ModelLoad, PeerId, Pull, PullPart};
-use idlewild_swarm::{ContextServer, Swarm};
+use idlewild_swarm::{ContextServer, PeerLink, Swarm};
 use tokio::sync::watch;
 
 pub use gate::{Gate, Shut};
@@ -170,8 +170,12 @@ impl Worker {
     /// Tokens of the loaded model's KV cache that the link from a peer carries in a second, where both are known.
     fn kv_tps(&self, from: PeerId) -> Option<f64> {
         let loaded = self.engine.stats().model?;
-        let link = self.swarm.peers().into_iter().find(|link| link.peer == from)?;
+        let link = self.link(from)?;
         Some(link.down_bytes_per_s? as f64 / f64::from(loaded.kv_bytes_per_token.max(1)))
+    }
+
+    fn link(&self, to: PeerId) -> Option<PeerLink> {
+        self.swarm.peers().into_iter().find(|link| link.peer == to)
     }
 
     /// What it takes to pull a context of so many tokens into the loaded model; none where contexts of it do not travel.
@@ -187,6 +191,7 @@ impl Worker {
             kv_bytes_per_token: loaded.kv_bytes_per_token,
             prefill_tps: f64::from(stats.prefill_tps),
             kv_tps: self.kv_tps(pull.holder),
+            round_trip: self.link(pull.holder).map_or(Duration::ZERO, |link| Duration::from_micros(link.rtt_us.into())),
             step: self.holders.step(pull.holder, loaded.id, context_tokens),
             moved: self.contexts.moved().clone(),
         })

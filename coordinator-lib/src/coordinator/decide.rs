@@ -70,7 +70,7 @@ fn decide_corrected(policy: &HazardAwarePolicy, view: &View, weighing: &Weighing
     let destinations = destinations(weighing);
     let candidates: Vec<_> = destinations
         .iter()
-        .map(|to| overlapped::Candidate { host: to.host(), path: has_context(report).then(|| path(view, source, to)) })
+        .map(|to| overlapped::Candidate { host: to.host(), path: Some(path_of(report, path(view, source, to))) })
         .collect();
     let decision = policy.decide(&RunningRequest {
         // It does not wait for the queue behind it.
@@ -168,6 +168,11 @@ impl Coordinator {
 /// the prompt as soon.
 fn has_context(report: &RequestReport) -> bool {
     report.done_tokens > 0
+}
+
+/// What the path carries of its KV cache.
+fn path_of(report: &RequestReport, path: Path) -> Path {
+    Path { goodput_bps: if has_context(report) { path.goodput_bps } else { 0.0 }, ..path }
 }
 
 /// As measured between the two, else the slower of its ends; 0 bytes a second where neither is known. Engines compare

@@ -67,19 +67,15 @@ impl RequestMachine {
         let is_last =
             |standby: &Standby| matches!(standby.stage, StandbyStage::Committing { stop_after } if index >= stop_after);
         if self.standby.as_ref().is_some_and(is_last) {
-            self.hand_over(now, Ending::HandedOver);
+            self.replace_stopped(now);
+            self.take_over(now);
         }
     }
 
     /// The source did not stop in time: the destination goes on from what there is, and what the source says later is of
     /// an epoch that is over.
     pub(super) fn stop_waiting(&mut self, now: Now) {
-        self.hand_over(now, Ending::HandedOver);
-    }
-
-    /// Ends the source's assignment and lets the destination take over.
-    pub(super) fn hand_over(&mut self, now: Now, how: Ending) {
-        self.stop_running(now, how);
+        self.stop_running(now, Ending::HandedOver);
         self.take_over(now);
     }
 

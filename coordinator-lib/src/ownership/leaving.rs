@@ -1,4 +1,4 @@
-//! A worker that says goodbye: who goes on, and what its KV cache is still good for until its notice ends.
+//! A worker that says goodbye, or has handed over: who goes on, and what its KV cache is still good for meanwhile.
 
 use core::time::Duration;
 
@@ -68,6 +68,16 @@ impl RequestMachine {
         } else {
             self.stop_running(now, Ending::Left(cause));
         }
+    }
+
+    /// Takes the live epoch from a worker that stands still after the last token it was to say. Its KV of the last tokens comes
+    /// sooner than the destination makes it: it is not cancelled before the destination has said a token.
+    pub(super) fn replace_stopped(&mut self, now: Now) {
+        let Some(running) = &self.running else { return };
+        let (worker, epoch) = (running.worker, running.epoch);
+        self.let_go();
+        self.left = Some(Left { worker, epoch, until: now + self.limits.stop });
+        self.end_assignment(now, Ending::HandedOver);
     }
 
     /// Where the next worker can have the KV cache from, beside making it from the ids.

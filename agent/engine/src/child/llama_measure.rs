@@ -184,35 +184,47 @@ fn figures() {
 }
 
 /// What a round of prefill takes by its tokens, beside what the rates say of it (O_k = 1/d - 1/p, policy.md).
-fn rounds(weights: Weights) {
-    const HELD: u32 = 512;
-    let Some(mut model) = weights.load(limits(1, 4096)) else { return };
-    let ids = counting(&model, 2 * HELD as usize);
-    prefill(&mut model, 0, &ids[..HELD as usize]);
+fn rounds(weights: Weights, held: u32) {
+    const LONGEST: u32 = 64;
+    let Some(mut model) = weights.load(limits(2, 4096 + LONGEST)) else { return };
+    let ids = counting(&model, (held + LONGEST) as usize);
+    prefill(&mut model, 0, &ids[..held as usize]);
     let mut round_ms = |tokens: u32| {
         median(Caches::Warm, || {
-            let batch: Vec<Entry> = (HELD..HELD + tokens)
+            let batch: Vec<Entry> = (held..held + tokens)
                 .map(|position| Entry { slot: 0, position, id: ids[position as usize], wants_logits: false })
                 .collect();
             let began = Instant::now();
             model.evaluate(&batch).unwrap();
             let took = ms(began);
-            model.truncate(0, HELD);
+            model.truncate(0, held);
             took
         })
     };
-    let (one_ms, piece_ms) = (round_ms(1), round_ms(64) / 64.0);
+    let (one_ms, piece_ms) = (round_ms(1), round_ms(LONGEST) / f64::from(LONGEST));
     let overhead_ms = one_ms - piece_ms;
-    println!("{weights:?}: a token alone {one_ms:.1} ms, of a piece {piece_ms:.2} ms: O_k {overhead_ms:.1} ms");
-    for tokens in [2, 4, 8, 16, 32] {
+    println!(
+        "{weights:?} after {held}: a token alone {one_ms:.1} ms, of a piece {piece_ms:.2} ms: O_k {overhead_ms:.1} ms"
+    );
+    for tokens in [2, 3, 4, 8, 16, 32] {
         let expected_ms = overhead_ms + f64::from(tokens) * piece_ms;
         println!("  {tokens:2} tokens: {:.1} ms, expected {expected_ms:.1}", round_ms(tokens));
+    }
+    for tokens in [1, 2, 16] {
+        let export_ms = median(Caches::Warm, || {
+            let began = Instant::now();
+            black_box(model.export(0, held - tokens, held).unwrap());
+            ms(began)
+        });
+        println!("  the last {tokens:2} are exported in {export_ms:.1} ms");
     }
 }
 
 #[test]
 #[ignore = "measures; nothing is checked"]
 fn figures_of_rounds() {
-    rounds(Weights::SmolLm2);
-    rounds(Weights::Gemma3);
+    for held in [512, 4000] {
+        rounds(Weights::SmolLm2, held);
+        rounds(Weights::Gemma3, held);
+    }
 }

@@ -53,7 +53,11 @@ impl Job<'_> {
                 if is_short {
                     pulling.hurry(true);
                     let prefill_tps = self.worker.engine().prefill_tps;
-                    self.pull_until = Some(Instant::now() + self.worker.patience.with_last_feed(lag, prefill_tps));
+                    let patience = self.worker.patience.with_last_feed(lag, prefill_tps);
+                    if pulling.round_trip() >= patience {
+                        return self.begin_to_work();
+                    }
+                    self.pull_until = Some(Instant::now() + patience);
                 }
             }
             None if self.pull.is_some() => {}

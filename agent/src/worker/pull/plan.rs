@@ -90,6 +90,15 @@ impl PullPlan {
         can_turn
     }
 
+    /// Rest: the hand-over is near, and nothing is on its way. What the holder has by now is sooner made than asked for at the
+    /// other end; what it makes from here on is pulled as it comes, so that it is there when the last token is.
+    pub(super) fn follow(&mut self, known: u32) {
+        if self.part == PullPart::Rest && !self.is_waiting() && self.put_off.is_empty() {
+            let end = known.max(self.end);
+            *self = Self { end, ..Self::new(PullPart::Whole, self.chunk_tokens, 0).within(self.waiting_max) };
+        }
+    }
+
     /// Chunks have so many positions from here on.
     pub(super) fn resize(&mut self, chunk_tokens: u32) {
         self.chunk_tokens = chunk_tokens.max(1);
@@ -304,6 +313,21 @@ mod tests {
         let first = plan.next(1000, 0).unwrap();
         plan.came(first);
         assert!(!plan.turn_to_the_front(0), "the end is there");
+    }
+
+    #[test]
+    fn near_the_hand_over_what_is_new_comes_and_what_is_old_is_made() {
+        let mut plan = PullPlan::new(PullPart::Rest, 64, 400);
+        let first = plan.next(400, 0).unwrap();
+        plan.follow(400);
+        assert_eq!(plan.part(), PullPart::Rest, "something is on its way");
+        plan.came(first);
+        plan.follow(410);
+        plan.hurry(true);
+        assert_eq!((plan.next(410, 390), plan.expect()), (None, Some(410)));
+        assert_eq!(plan.next(411, 395), Some(range(410, 411)));
+        plan.came(range(410, 411));
+        assert_eq!(plan.expect(), Some(411));
     }
 
     proptest! {

@@ -1,5 +1,7 @@
 //! A pull as its job sees it: what it is told, what it says, and its end.
 
+use std::time::Duration;
+
 use idlewild_engine::SequenceHandle;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -20,6 +22,7 @@ pub(in crate::worker) struct Pulling {
     /// Counts signs of life.
     signs: watch::Receiver<u64>,
     task: AbortOnDropHandle<bool>,
+    round_trip: Duration,
 }
 
 /// What a pull says of itself.
@@ -45,6 +48,7 @@ impl Pulling {
         let now = Instant::now();
         let (expecting, revoker) = expecting::revocable(handle.clone());
         let made_bytes_per_s = source.prefill_tps * f64::from(source.kv_bytes_per_token);
+        let round_trip = source.round_trip;
         let pull = Pull {
             pace: Pace::new(now, is_once, made_bytes_per_s, source.step),
             sizes: Sizes::new(now, source.kv_bytes_per_token, (source.kv_tps, source.step)),
@@ -58,7 +62,12 @@ impl Pulling {
             received_before: 0,
         };
         let task = AbortOnDropHandle::new(tokio::spawn(pull.run()));
-        Self { _revoker: revoker, known, held, signs: signs_seen, task }
+        Self { _revoker: revoker, known, held, signs: signs_seen, task, round_trip }
+    }
+
+    /// The least that an answer of the holder's takes, as far as that is known.
+    pub(in crate::worker) fn round_trip(&self) -> Duration {
+        self.round_trip
     }
 
     /// So many ids were sent by now.

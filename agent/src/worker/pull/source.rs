@@ -20,6 +20,8 @@ pub(in crate::worker) struct Source {
     pub(in crate::worker) prefill_tps: f64,
     /// Tokens a second that the link carries, if that is known.
     pub(in crate::worker) kv_tps: Option<f64>,
+    /// To the holder and back; nothing where that is not known.
+    pub(in crate::worker) round_trip: Duration,
     /// How long a step of the holder's takes; nothing where that is not known.
     pub(in crate::worker) step: Duration,
     /// Counts what comes.

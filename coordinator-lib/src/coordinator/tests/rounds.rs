@@ -172,7 +172,7 @@ fn a_notice_is_used_to_prepare_and_to_hand_over_to_whoever_is_ready() {
 
 #[test]
 fn a_kv_cache_that_is_still_being_made_is_not_pulled() {
-    let notice = Input::Notice { peer: peer(2), cause: DepartureCause::Sleep, notice: Duration::from_secs(10) };
+    let notice = Input::Notice { peer: peer(2), cause: DepartureCause::Sleep, notice: Duration::from_secs(20) };
     let view = view_of(&one_risky());
     for (done_tokens, is_pulled) in [(0, false), (1, true)] {
         let mut leader = leader();

@@ -4,7 +4,7 @@ use super::standbys::story;
 use super::*;
 
 /// At this rate a step reads sixteen tokens.
-const SLOW_TPS: f32 = 64.0;
+const SLOW_TPS: f32 = 20.0;
 
 /// Steps once, a second after the last look at those that wait; gives what came of each.
 fn slow_step(batcher: &mut Batcher) -> Vec<(u64, SequenceEvent)> {

@@ -134,7 +134,8 @@ impl World {
 
     fn begin(&mut self, epoch: Epoch, job: Job) {
         self.ghost.wrong_start |= self.jobs.last_key_value().is_some_and(|(last, _)| *last >= epoch);
-        self.ghost.two_at_work |= self.jobs.values().any(|job| !job.is_over && !job.is_leaving);
+        let is_at_work = |job: &Job| !job.is_over && !job.is_leaving && job.told_to_stop.is_none();
+        self.ghost.two_at_work |= self.jobs.values().any(is_at_work);
         self.jobs.insert(epoch, job);
     }
 
