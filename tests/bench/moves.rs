@@ -4,6 +4,7 @@
 //! One answer is moved to and fro, once by each way, so that its context is read only once; it grows meanwhile, and the
 //! prediction is for what it is then.
 
+use std::collections::BTreeMap;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -105,6 +106,8 @@ pub(crate) fn workers(lab: &Lab, link: u32, model: &std::path::Path) -> Result<C
 /// Gives by how much the longest gap of each move that pulled was above the median gap, in milliseconds.
 fn one_answer(cluster: &Cluster, link: u32, context: u32, errors: &mut Sample) -> Result<Sample> {
     let mut pauses_ms = Sample::default();
+    // One figure for each way, however often it was gone.
+    let mut errors_of: BTreeMap<&str, Sample> = BTreeMap::new();
     let origin = &cluster.0[0];
     let mut stream = origin.ask(&completion(REAL_MODEL, &prompt(context), ANSWER_TOKENS))?;
     for way in ways(link) {
@@ -127,9 +130,10 @@ fn one_answer(cluster: &Cluster, link: u32, context: u32, errors: &mut Sample) -
         report(&what, (&measured, predicted), (extra_ms, gap_ms), tokens)?;
         if let (Some(ready_ms), Some(predicted)) = (measured.ready_ms, predicted) {
             let ready_s = ready_ms as f64 / 1000.0;
-            errors.push((predicted.ready_s - ready_s).abs() / ready_s);
+            errors_of.entry(way).or_default().push((predicted.ready_s - ready_s).abs() / ready_s);
         }
     }
+    errors_of.values().for_each(|of_way| errors.push(of_way.median()));
     Ok(pauses_ms)
 }
 

@@ -94,7 +94,7 @@ pub(crate) struct Told {
 pub(crate) enum Asked {
     Command(SequenceCommand),
     /// Whatever is to be expected when it is passed on.
-    Expect(Arc<Expectation>),
+    Expect(Arc<Expected>),
     /// With its place among the chunks in flight, which it keeps until the child has it.
     Import(KvChunk, OwnedSemaphorePermit),
     Export {
@@ -105,41 +105,61 @@ pub(crate) enum Asked {
 }
 
 /// What a sequence is to expect. The last word counts, and finds its place however much else waits: a sequence that was not
-/// told to expect nothing would wait for ever.
+/// told to expect nothing would wait for ever. It overtakes what waits, but no chunk: a sequence that is to expect less before
+/// it has a chunk would make that itself.
 #[derive(Debug, Default)]
-pub(crate) struct Expectation(Mutex<Expected>);
+pub(crate) struct Expectation(Mutex<Option<Arc<Expected>>>);
 
-#[derive(Debug, Default)]
-struct Expected {
+/// A word on its way to the supervisor. Until that takes it, it may be changed.
+#[derive(Debug)]
+pub(crate) struct Expected(Mutex<Word>);
+
+#[derive(Debug)]
+struct Word {
     from: Option<u32>,
-    /// The supervisor has still to take it.
-    is_on_its_way: bool,
+    is_taken: bool,
 }
 
 impl Expectation {
-    /// Replaces what was to be expected; whether that has to be sent.
-    fn replace(&self, from: Option<u32>) -> bool {
-        let mut expected = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        expected.from = from;
-        !std::mem::replace(&mut expected.is_on_its_way, true)
+    /// Changes the word that is on its way; gives a new one, to be sent, where there is none.
+    fn replace(&self, from: Option<u32>) -> Option<Arc<Expected>> {
+        let mut on_its_way = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if on_its_way.as_ref().is_some_and(|expected| expected.change(from)) {
+            return None;
+        }
+        let expected = Arc::new(Expected(Mutex::new(Word { from, is_taken: false })));
+        *on_its_way = Some(Arc::clone(&expected));
+        Some(expected)
     }
 
-    /// It could not be sent.
-    fn recall(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_on_its_way = false;
+    /// What is on its way stays as it is, or could not be sent: the next word is a new one.
+    fn seal(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+impl Expected {
+    /// Whether it was not too late.
+    fn change(&self, from: Option<u32>) -> bool {
+        let mut word = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !word.is_taken {
+            word.from = from;
+        }
+        !word.is_taken
     }
 
     /// What is to be expected now: what is said later is sent anew.
     pub(crate) fn take(&self) -> Option<u32> {
-        let mut expected = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        expected.is_on_its_way = false;
-        expected.from
+        let mut word = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        word.is_taken = true;
+        word.from
     }
 }
 
 /// Commands to one sequence, from wherever in the agent, while its stream is read elsewhere. Commands of one handle are
-/// obeyed in the order in which they were given, but for `expect`, of which the last word counts as soon as it can. To a sequence that has ended they mean nothing, and nothing comes of
-/// them. What a sequence cannot obey it says in its stream.
+/// obeyed in the order in which they were given, but for `expect`, of which the last word since the last chunk counts as soon as
+/// it can. To a sequence that has ended they mean nothing, and nothing comes of them. What a sequence cannot obey it says in its
+/// stream.
 ///
 /// Invariant: a handle keeps neither the sequence nor the engine alive.
 #[derive(Debug, Clone)]
@@ -189,12 +209,10 @@ impl SequenceHandle {
     /// buffered is evaluated. A refused import means none, too. Never too much for the sequence: of what still waits to be
     /// passed on, this replaces the last.
     pub fn expect(&self, from: Option<u32>) -> Result<(), SequenceError> {
-        if !self.expectation.replace(from) {
-            return Ok(());
-        }
-        let what = Asked::Expect(Arc::clone(&self.expectation));
-        self.told.try_send(Told { id: self.id, what, places: None }).map_err(|error| {
-            self.expectation.recall();
+        let Some(expected) = self.expectation.replace(from) else { return Ok(()) };
+        let told = Told { id: self.id, what: Asked::Expect(expected), places: None };
+        self.told.try_send(told).map_err(|error| {
+            self.expectation.seal();
             refusal_of(&error)
         })
     }
@@ -214,6 +232,7 @@ impl SequenceHandle {
             return Err(SequenceError::BadChunk);
         }
         let permit = Arc::clone(&self.chunks).acquire_owned().await.map_err(|_| SequenceError::Gone)?;
+        self.expectation.seal();
         let told = Told { id: self.id, what: Asked::Import(chunk, permit), places: None };
         self.told.send(told).await.map_err(|_| SequenceError::Gone)
     }

@@ -200,7 +200,7 @@ async fn the_child_runs_at_the_lowest_priority() {
     // One that is to share has the weight of any session.
     let (engine, _notices) = started(fake_config(0.0)).await;
     let pid = engine.pid().unwrap();
-    assert!(is_idle_class(pid), "{:?}", stat(pid));
+    assert!(!is_idle_class(pid), "{:?}", stat(pid));
     if let Ok(group) = std::fs::read_to_string(format!("/proc/{pid}/autogroup")) {
         assert!(group.trim().ends_with("nice 0"), "{group}");
     }

@@ -301,9 +301,9 @@ fn is_stopped(bench: &Bench) -> bool {
 #[test]
 fn a_person_s_move_over_a_link_with_delay_is_handed_over_with_the_lag_that_a_coordinator_takes() {
     let mut bench = wanted_elsewhere();
-    goes_on(&mut bench, 24, 40, 40);
+    goes_on(&mut bench, 24, 40, 10);
     assert!(!is_stopped(&bench), "a closer one is waited for");
-    goes_on(&mut bench, 24, 80, 20);
+    goes_on(&mut bench, 24, 50, 20);
     assert!(is_stopped(&bench));
     let record = bench.following.records().plans.pop().unwrap();
     assert_eq!((record.step.way(), record.refused), (Some(Way::Hybrid), None));

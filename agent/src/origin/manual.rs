@@ -9,13 +9,13 @@ use idlewild_protocol::{Generation, Plan, PlanReason, PlanStep, PlanTerms};
 
 use super::open_requests::Wish;
 
-/// A lag that the destination makes up for while the source says its last tokens: a batch of twice as many takes a CPU longer
-/// than that.
-const CLOSE_TOKENS: u32 = 8;
+/// A lag that the destination makes up for while the source says its last tokens. It is never less than one or two: what
+/// the destination evaluates just now, and what has just come. On a long context eight take a CPU as long as five steps.
+const CLOSE_TOKENS: u32 = 4;
 
 /// How long it is waited for that lag once the destination keeps up. Over a link with delay it never comes: what is on its
 /// way is more.
-const CLOSE_WAIT: Duration = Duration::from_secs(1);
+const CLOSE_WAIT: Duration = Duration::from_millis(300);
 
 /// How long a destination that holds something may come no closer. A long context takes minutes, but all the while it does.
 const NO_CLOSER_MAX: Duration = Duration::from_secs(20);

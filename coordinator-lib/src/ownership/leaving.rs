@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use idlewild_protocol::{DepartureCause, Epoch, PeerId, Pull, PullPart};
+use idlewild_protocol::{DepartureCause, Epoch, PeerId, Plan, PlanRefusal, Pull, PullPart};
 
 use crate::Now;
 use crate::ownership::{Ending, Output, RequestMachine};
@@ -78,6 +78,33 @@ impl RequestMachine {
         self.let_go();
         self.left = Some(Left { worker, epoch, until: now + self.limits.stop });
         self.end_assignment(now, Ending::HandedOver);
+    }
+
+    /// Whoever plans has heard that the source computes no more, and its goodbye has not come here: another worker begins, and
+    /// pulls the KV cache while it is still there.
+    pub(super) fn begin_from_stopped(&mut self, now: Now, destination: PeerId, plan: &Plan) -> Result<(), PlanRefusal> {
+        let Some((epoch, source)) = self.live().filter(|_| self.source().is_some()) else {
+            return Err(PlanRefusal::SourceLeaving);
+        };
+        if self.log.prompt().is_none() {
+            return Err(PlanRefusal::NotAccepted);
+        }
+        if source == destination || self.failures.is_lasting(destination) {
+            return Err(PlanRefusal::RuledOut);
+        }
+        // The other half is for workers that are lost.
+        if self.assignments() >= self.limits.assignments_max / 2 {
+            return Err(PlanRefusal::TooOften);
+        }
+        // What it has heard may be wrong: two that draw would be one too many.
+        self.say(Output::StopAfter { worker: source, epoch, index: self.log.next_index() });
+        let placed = self.as_placed(plan, destination, None);
+        self.replace_stopped(now);
+        if let Some(left) = &mut self.left {
+            left.until = now + NOTICE_MAX;
+        }
+        self.start(now, destination, placed);
+        Ok(())
     }
 
     /// Where the next worker can have the KV cache from, beside making it from the ids.

@@ -28,6 +28,9 @@ impl RequestMachine {
             PlanStep::Prepare { destination, way } => self.prepare(now, destination, way, plan),
             PlanStep::Hold { destination } => self.keep(now, destination, StandbyStage::Holding),
             PlanStep::Pause { destination } => self.keep(now, destination, StandbyStage::Paused),
+            PlanStep::Commit { destination, way: Way::StoppedSplit } if self.standby.is_none() => {
+                self.begin_from_stopped(now, destination, &plan)
+            }
             PlanStep::Commit { destination, .. } => self.commit(now, destination, plan),
             PlanStep::Abort { destination } => self.abort(now, destination),
             PlanStep::Release { destination } => {

@@ -57,7 +57,11 @@ mod linux {
             tracing::warn!(%error, "the engine's session has the weight of any other");
         }
         disk();
-        idle();
+        // Alone in a group that has its share, it has nobody to come after; and the kernel takes a processor that runs
+        // nothing but idle tasks for a free one.
+        if courtesy == Courtesy::YieldToAll {
+            idle();
+        }
     }
 
     /// Puts the session's group of tasks at nice 19: 15 against the 1024 of another session. Only if the session is ours:

@@ -19,9 +19,9 @@ use crate::handle::{Asked, Expectation, SHARE_MAX, SequenceCommand, Told};
 use crate::job::SequenceId;
 use crate::{ExportError, SequenceHandle};
 
-/// Commands of all handles that may wait for the supervisor: every sequence's share, its expectation, and the chunks. They
-/// take memory only when they are there.
-const TOLD_MAX: usize = SEQUENCES_MAX * (SHARE_MAX as usize + 1) + CHUNKS_MAX;
+/// Commands of all handles that may wait for the supervisor: every sequence's share, its expectation, and the chunks with
+/// what was to be expected before each. They take memory only when they are there.
+const TOLD_MAX: usize = SEQUENCES_MAX * (SHARE_MAX as usize + 1) + 2 * CHUNKS_MAX;
 
 /// Commands to sequences that the child may have and not have answered.
 pub(crate) const IN_FLIGHT_MAX: usize = 32;
@@ -93,7 +93,7 @@ impl Ledger {
     pub(super) fn enter(&mut self, asked: Asked) -> Option<SequenceCommand> {
         let (command, permit) = match asked {
             Asked::Command(command) => (command, None),
-            Asked::Expect(expectation) => (SequenceCommand::Expect { from: expectation.take() }, None),
+            Asked::Expect(expected) => (SequenceCommand::Expect { from: expected.take() }, None),
             Asked::Import(chunk, permit) => {
                 let bytes = Blob::new(chunk.bytes)?;
                 (SequenceCommand::Import { from: chunk.from, to: chunk.to, bytes }, Some(permit))
@@ -229,7 +229,20 @@ mod tests {
         assert_eq!(ledger.enter(desk.next().await.what), Some(SequenceCommand::Expect { from: None }));
         assert_eq!(ledger.enter(desk.next().await.what), Some(SequenceCommand::GoOn));
         assert_eq!(handle.expect(Some(7)), Ok(()), "what is said later is sent anew");
-        while !matches!(desk.next().await.what, Asked::Expect(expectation) if expectation.take() == Some(7)) {}
+        while !matches!(desk.next().await.what, Asked::Expect(expected) if expected.take() == Some(7)) {}
+    }
+
+    #[tokio::test]
+    async fn what_is_to_be_expected_after_a_chunk_is_not_expected_before_it() {
+        let (mut desk, mut ledger) = (Desk::default(), Ledger::default());
+        let handle = desk.handle(SequenceId(1));
+        handle.expect(Some(0)).unwrap();
+        handle.import(KvChunk { from: 0, to: 256, bytes: vec![0] }).await.unwrap();
+        handle.expect(Some(128)).unwrap();
+        handle.expect(Some(256)).unwrap();
+        assert_eq!(ledger.enter(desk.next().await.what), Some(SequenceCommand::Expect { from: Some(0) }));
+        assert!(matches!(ledger.enter(desk.next().await.what), Some(SequenceCommand::Import { .. })));
+        assert_eq!(ledger.enter(desk.next().await.what), Some(SequenceCommand::Expect { from: Some(256) }));
     }
 
     #[tokio::test]

@@ -157,7 +157,7 @@ impl Pull {
         loop {
             let (all, held) = (*self.known.borrow_and_update(), *self.held.borrow_and_update());
             let known = all.positions;
-            if all.is_urgent {
+            if all.is_urgent && !all.is_final {
                 plan.follow(known);
             }
             // What the last chunk leaves is worth one more where no other follows.
@@ -306,8 +306,10 @@ async fn end_of(client: &mut ContextClient) -> ContextLost {
 
 /// Whether all has come that will, and that is worth a chunk.
 fn is_done(plan: &mut PullPlan, known: Known, held: u32) -> bool {
-    let Known { positions, is_final, .. } = known;
+    let Known { positions, is_final, is_urgent } = known;
     match plan.part() {
+        // What little is missing then is sooner made than pulled from the other end.
+        PullPart::Rest if is_urgent && is_final => true,
         PullPart::Whole => is_final && !plan.is_waiting() && plan.lacks(positions) == 0,
         PullPart::Rest => plan.is_round_over(held) && !plan.next_round(positions, held),
     }

@@ -145,10 +145,12 @@ impl Pacer {
         let (Some(base), Some(delay)) = (self.base, round.delay) else { return };
         let queue = delay.saturating_sub(base);
         let rate = round.rate(self.received, now);
-        // On a long way TCP's own start holds back what is written: that is no queue of the link's while more and more comes.
         let grows = rate.zip(self.last_rate).is_none_or(|(rate, before)| rate > GROWTH * before);
         self.last_rate = rate.or(self.last_rate);
-        if self.is_starting && (queue < TARGET / 2 || grows) {
+        // On a long way TCP's own start holds back what is written, by a round trip or so: that is no queue of the link's as long
+        // as more and more comes.
+        let short = if grows { (TARGET / 2).max(base + base / 4) } else { TARGET / 2 };
+        if self.is_starting && queue < short {
             self.window = if round.was_full { (2 * self.window).min(MAX_WINDOW) } else { self.window };
             return;
         }

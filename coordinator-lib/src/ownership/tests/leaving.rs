@@ -1,6 +1,8 @@
 //! A worker that says goodbye, and what is still pulled from it; a request that is placed elsewhere while it waits.
 
-use idlewild_protocol::{DepartureCause, Epoch, JobEvent, JobFailure, JobInput, PlanStep, Pull, PullPart, Way};
+use idlewild_protocol::{
+    DepartureCause, Epoch, JobEvent, JobFailure, JobInput, PlanRefusal, PlanStep, Pull, PullPart, Way,
+};
 
 use super::bench::{Bench, ms, peer};
 use crate::ownership::{Dropped, Ending, Output, Preparation, StandbyNews};
@@ -59,6 +61,30 @@ fn a_destination_that_has_made_some_of_it_or_cannot_pull_takes_over() {
         goodbye(&mut bench, 1, notice_ms);
         assert!(bench.said.iter().any(|said| matches!(said, Output::TakeOver { .. })), "{:?}", bench.said);
     }
+}
+
+#[test]
+fn a_source_that_has_stopped_by_the_word_of_whoever_plans_is_pulled_from() {
+    let split = |n| PlanStep::Commit { destination: peer(n), way: Way::StoppedSplit };
+    let mut bench = Bench::running(3);
+    bench.propose(1, split(2));
+    let stopped = Output::StopAfter { worker: peer(1), epoch: Epoch(1), index: 3 };
+    assert!(bench.said.contains(&stopped), "it may have been wrong: {:?}", bench.said);
+    let (worker, start) = bench.start();
+    assert_eq!((worker, start.epoch, start.pull), (peer(2), Epoch(2), REST));
+    assert_eq!(bench.machine.story()[0].ended.clone().unwrap().1, Ending::HandedOver);
+    bench.token(1, 3);
+    assert_eq!(bench.machine.log().next_index(), 3, "its epoch is over");
+    bench.accept(2);
+    assert!(!bench.said.contains(&CANCEL(1, 1)));
+    bench.token(2, 3);
+    assert!(bench.said.contains(&CANCEL(1, 1)));
+    bench.propose(2, split(2));
+    assert_eq!(bench.refusal(), Some(PlanRefusal::RuledOut));
+    let mut bench = Bench::running(3);
+    goodbye(&mut bench, 1, 2000);
+    bench.propose(1, split(2));
+    assert_eq!(bench.refusal(), Some(PlanRefusal::SourceLeaving), "it knows already");
 }
 
 #[test]
@@ -179,6 +205,6 @@ fn a_request_that_is_being_read_is_not_started_elsewhere() {
     bench.place_on(1);
     bench.event(1, JobEvent::Prefilled { epoch: Epoch(1), done: 1, total: 3 });
     bench.propose(1, PlanStep::Replace { worker: peer(2), fallback: None });
-    assert_eq!(bench.refusal(), Some(idlewild_protocol::PlanRefusal::Begun));
+    assert_eq!(bench.refusal(), Some(PlanRefusal::Begun));
     assert_eq!(bench.machine.live(), Some((Epoch(1), peer(1))));
 }

@@ -166,6 +166,18 @@ fn a_commit_hands_over_after_the_last_token_that_the_source_was_to_say() {
 }
 
 #[test]
+fn a_source_says_on_for_what_its_destination_lacks() {
+    for (lag_tokens, last_index) in [(0, 5), (2, 7), (5, 8)] {
+        let mut bench = Bench::running(2);
+        bench.propose(1, prepare(2));
+        bench.standby(StandbyNews::Progress { held_tokens: 5 - lag_tokens });
+        bench.said.clear();
+        bench.propose(1, commit(2));
+        assert_eq!(bench.said.first(), Some(&stop_after(last_index)), "{lag_tokens}");
+    }
+}
+
+#[test]
 fn a_source_that_is_handed_over_has_not_failed() {
     let mut bench = committing();
     bench.tokens(1, 2..6);

@@ -76,6 +76,7 @@ impl Bounds {
                         PlanStep::Pause { destination },
                         PlanStep::Hold { destination },
                         PlanStep::Commit { destination, way: Way::Ids },
+                        PlanStep::Commit { destination, way: Way::StoppedSplit },
                         PlanStep::Abort { destination },
                         PlanStep::Release { destination },
                         PlanStep::Replace { worker: destination, fallback: None },
