@@ -133,7 +133,9 @@ fn one_answer(cluster: &Cluster, link: u32, context: u32, errors: &mut Sample) -
             errors_of.entry(way).or_default().push((predicted.ready_s - ready_s).abs() / ready_s);
         }
     }
-    errors_of.values().for_each(|of_way| errors.push(of_way.median()));
+    for of_way in errors_of.values() {
+        errors.push(of_way.median());
+    }
     Ok(pauses_ms)
 }
 
