@@ -140,7 +140,7 @@ async fn damaged_files_are_errors_and_the_engine_lives_on() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_thread_of_the_child_comes_last_at_the_processor_and_at_the_disk() {
     let Some(path) = model() else { return };
-    let (engine, _notices) = Engine::start(EngineConfig { threads: 2, ..config() });
+    let (engine, _notices) = Engine::start(EngineConfig { threads: 2, arguments: Vec::new(), ..config() });
     // It computes as soon as it is loaded, to measure its rates.
     let loading = tokio::spawn({
         let engine = engine.clone();

@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use idlewild_coordinator::view::Offer;
+use idlewild_engine::reading_step_s;
 use idlewild_protocol::{ModelId, ModelLoad, PeerId};
 
-/// Prompt tokens that an engine reads in a step at least, and seconds' worth of them that it does not exceed else.
-const PIECE_TOKENS: f64 = 16.0;
-const PIECE_S: f64 = 0.25;
+/// A step that reads is not believed to be shorter.
+const READING_MIN_S: f64 = 0.25;
 
 /// The longest step that anybody is believed to make.
 const STEP_MAX: Duration = Duration::from_secs(10);
@@ -48,7 +48,8 @@ impl Holders {
 /// A token of each that decodes, and a piece of a prompt.
 fn step_of(model: &ModelLoad, context_tokens: u32) -> Duration {
     let offer = Offer::at_context(model, f64::from(context_tokens), 0.0);
-    let seconds = 1.0 / offer.decode_tps + (PIECE_TOKENS / offer.prefill_tps).max(PIECE_S);
+    let reading_s = f64::from(reading_step_s(offer.prefill_tps as f32));
+    let seconds = 1.0 / offer.decode_tps + reading_s.max(READING_MIN_S);
     Duration::try_from_secs_f64(seconds).map_or(STEP_MAX, |step| step.min(STEP_MAX))
 }
 
@@ -85,6 +86,7 @@ mod tests {
     #[test]
     fn a_step_is_as_long_as_the_rates_and_the_context_make_it() {
         assert_eq!(step_ms(load(20.0, 1000.0), 0), 300, "a quarter of a second's piece");
+        assert_eq!(step_ms(load(20.0, 64.0), 0), 1050, "64 tokens at once, where a step of them is not too long");
         assert_eq!(step_ms(load(2.0, 8.0), 0), 2500, "sixteen tokens of a slow one");
         assert_eq!(step_ms(load(2.0, 8.0), 2000), 5500, "three times the decoding, twice the reading");
         assert_eq!(step_ms(load(1e-3, 1e-3), 1000), STEP_MAX.as_millis());

@@ -8,9 +8,9 @@ use super::job::End;
 /// What a sequence that takes over makes in a moment.
 pub(super) const SHORT_TOKENS: u32 = 64;
 
-/// Tokens that are made anyhow: the next one is drawn from the last. Each further one lengthens that step by more than its KV
-/// takes over a home's network (by 30 ms on a context of 4,000).
-pub(super) const LAST_TOKENS: u32 = 1;
+/// The lag of a sequence that has only the last token to evaluate, from which the next one is drawn. Each further one lengthens
+/// that step by more than its KV takes over a home's network (by 30 ms on a context of 4,000).
+pub(super) const LAST_TOKENS: u32 = 0;
 
 /// Ids that the origin sent.
 #[derive(Debug, Clone, Copy)]

@@ -9,19 +9,19 @@ use super::standby::Standby;
 use crate::Now;
 use crate::ownership::{Ending, Output, RequestMachine, StandbyStage};
 
-/// Tokens that a source says on for what its destination lacks, at most: a slow one says them well before it is waited for no
-/// longer.
-const LAG_TOKENS_MAX: u32 = 8;
+/// Tokens that a source says on for what its destination lacks, at most: it is not waited for any longer than without.
+const LAG_TOKENS_MAX: u32 = 4;
 
 impl RequestMachine {
     /// Tells the source to stop a few tokens from here. The epoch stays until the log has them.
     pub(super) fn commit(&mut self, now: Now, destination: PeerId, plan: Plan) -> Result<(), PlanRefusal> {
         let Some(worker) = self.source() else { return Err(PlanRefusal::SourceLeaving) };
         let lag_tokens = self.standby().map_or(0, |report| report.lag_tokens);
+        let extra_tokens = lag_tokens.min(LAG_TOKENS_MAX);
         let index_after = |tokens: u32| self.log.next_index().saturating_add(tokens).saturating_sub(1);
         let least = index_after(self.limits.stop_after_tokens);
         // While the source says these, the destination makes what it lacks. An answer that ends soon leaves less room.
-        let index = index_after(self.limits.stop_after_tokens.saturating_add(lag_tokens.min(LAG_TOKENS_MAX)))
+        let index = index_after(self.limits.stop_after_tokens.saturating_add(extra_tokens))
             .min(self.spec.max_tokens.saturating_sub(2))
             .max(least);
         let is_last_assignment = self.assignments() >= self.limits.assignments_max;

@@ -10,6 +10,10 @@ use crate::ownership::{Ending, Output, RequestMachine};
 /// The longest notice that is believed: nobody waits longer for a context that leaves.
 const NOTICE_MAX: Duration = Duration::from_mins(1);
 
+/// How long a worker is left alone that was told to stop, so that its context can be pulled. It gives itself up after 30 s
+/// without a word.
+const STOPPED_KEPT: Duration = Duration::from_secs(20);
+
 /// A worker's last words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Goodbye {
@@ -92,6 +96,9 @@ impl RequestMachine {
         if source == destination || self.failures.is_lasting(destination) {
             return Err(PlanRefusal::RuledOut);
         }
+        if self.log.next_index().saturating_add(self.limits.stop_after_tokens) >= self.spec.max_tokens {
+            return Err(PlanRefusal::NearlyDone);
+        }
         // The other half is for workers that are lost.
         if self.assignments() >= self.limits.assignments_max / 2 {
             return Err(PlanRefusal::TooOften);
@@ -101,7 +108,7 @@ impl RequestMachine {
         let placed = self.as_placed(plan, destination, None);
         self.replace_stopped(now);
         if let Some(left) = &mut self.left {
-            left.until = now + NOTICE_MAX;
+            left.until = now + STOPPED_KEPT;
         }
         self.start(now, destination, placed);
         Ok(())

@@ -1,6 +1,6 @@
 //! Plans, and a destination on its way: prepare, hold, pause, release. The source goes on all the while.
 
-use idlewild_protocol::{Epoch, Generation, JobStart, PeerId, Plan, PlanRefusal, PlanStep, Pull, Way};
+use idlewild_protocol::{Epoch, Generation, JobStart, PeerId, Plan, PlanReason, PlanRefusal, PlanStep, Pull, Way};
 
 use super::standby::{Overclaimed, Standby};
 use crate::Now;
@@ -28,7 +28,9 @@ impl RequestMachine {
             PlanStep::Prepare { destination, way } => self.prepare(now, destination, way, plan),
             PlanStep::Hold { destination } => self.keep(now, destination, StandbyStage::Holding),
             PlanStep::Pause { destination } => self.keep(now, destination, StandbyStage::Paused),
-            PlanStep::Commit { destination, way: Way::StoppedSplit } if self.standby.is_none() => {
+            PlanStep::Commit { destination, .. }
+                if self.standby.is_none() && plan.terms.reason == PlanReason::Notice =>
+            {
                 self.begin_from_stopped(now, destination, &plan)
             }
             PlanStep::Commit { destination, .. } => self.commit(now, destination, plan),

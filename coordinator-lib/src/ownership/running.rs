@@ -31,6 +31,10 @@ impl RequestMachine {
     pub(super) fn start(&mut self, now: Now, worker: PeerId, plan: PlaceReply) {
         self.replace_leaving(now);
         self.drop_standby(Dropped::Released);
+        if self.left.is_some_and(|left| left.worker == worker) {
+            // It would wait behind itself.
+            self.let_go();
+        }
         let epoch = self.begin(now, worker, plan, None);
         let start = Box::new(JobStart { pull: self.pull_from_left(now), ..self.spec.start(epoch, &self.log) });
         self.say(Output::Start { worker, start });

@@ -6,7 +6,7 @@
 //! large as keeps a step (hence a cancellation, and the proof of life) within a quarter of a second, but not so small that
 //! attention over a long context takes three times as long.
 
-use super::model::Entry;
+use super::model::{BATCH_TOKENS, Entry};
 use super::rates::{Pieces, Together};
 use super::sequence::Sequence;
 
@@ -24,7 +24,7 @@ const PIECE_BESIDE_S: f32 = 0.1;
 const PIECE_WHOLE: usize = 64;
 
 /// Seconds that such a step may take by what is known, which may be the time of smaller ones.
-const PIECE_WHOLE_S: f32 = 2.5;
+const PIECE_WHOLE_S: f32 = 2.0;
 
 /// The least on a slower machine: fewer waste a pass over the weights.
 const PIECE_ALONE_MIN: usize = 16;
@@ -42,6 +42,11 @@ pub(crate) fn piece_tokens(has_decoders: bool, prefill_tps: f32, batch_tokens: u
         (PIECE_ALONE_S, PIECE_ALONE_MIN, batch_tokens)
     };
     ((prefill_tps * seconds) as usize).clamp(least, most)
+}
+
+/// Seconds of a step that reads a prompt while nobody decodes, at so many tokens a second.
+pub fn reading_step_s(prefill_tps: f32) -> f32 {
+    piece_tokens(false, prefill_tps, BATCH_TOKENS) as f32 / prefill_tps
 }
 
 /// What a sequence would evaluate next.
@@ -114,7 +119,7 @@ mod tests {
             (true, 60.0, 6),
             (true, 1.0, 4),
             (false, 260.0, 65),
-            (false, 30.0, 64),
+            (false, 33.0, 64),
             (false, 10.0, 16),
             (false, 1e6, 256),
             (true, f32::MAX, 16),

@@ -1,11 +1,12 @@
 //! A worker that says goodbye, and what is still pulled from it; a request that is placed elsewhere while it waits.
 
 use idlewild_protocol::{
-    DepartureCause, Epoch, JobEvent, JobFailure, JobInput, PlanRefusal, PlanStep, Pull, PullPart, Way,
+    DepartureCause, Epoch, JobEvent, JobFailure, JobInput, Plan, PlanReason, PlanRefusal, PlanStep, PlanTerms, Pull,
+    PullPart, Way,
 };
 
-use super::bench::{Bench, ms, peer};
-use crate::ownership::{Dropped, Ending, Output, Preparation, StandbyNews};
+use super::bench::{Bench, ms, peer, proposal};
+use crate::ownership::{Dropped, Ending, Input, Output, Preparation, StandbyNews};
 
 fn goodbye(bench: &mut Bench, epoch: u32, notice_ms: u32) {
     bench.event(epoch, JobEvent::Leaving { epoch: Epoch(epoch), cause: DepartureCause::OwnerReturned, notice_ms });
@@ -65,9 +66,13 @@ fn a_destination_that_has_made_some_of_it_or_cannot_pull_takes_over() {
 
 #[test]
 fn a_source_that_has_stopped_by_the_word_of_whoever_plans_is_pulled_from() {
-    let split = |n| PlanStep::Commit { destination: peer(n), way: Way::StoppedSplit };
+    let split = |bench: &mut Bench, number, epoch| {
+        let step = PlanStep::Commit { destination: peer(2), way: Way::StoppedSplit };
+        let terms = PlanTerms::unweighed(PlanReason::Notice);
+        bench.hear(Input::Proposed(Plan { terms, ..proposal(1, number, epoch, step) }));
+    };
     let mut bench = Bench::running(3);
-    bench.propose(1, split(2));
+    split(&mut bench, 1, 1);
     let stopped = Output::StopAfter { worker: peer(1), epoch: Epoch(1), index: 3 };
     assert!(bench.said.contains(&stopped), "it may have been wrong: {:?}", bench.said);
     let (worker, start) = bench.start();
@@ -79,12 +84,24 @@ fn a_source_that_has_stopped_by_the_word_of_whoever_plans_is_pulled_from() {
     assert!(!bench.said.contains(&CANCEL(1, 1)));
     bench.token(2, 3);
     assert!(bench.said.contains(&CANCEL(1, 1)));
-    bench.propose(2, split(2));
+    split(&mut bench, 2, 2);
     assert_eq!(bench.refusal(), Some(PlanRefusal::RuledOut));
     let mut bench = Bench::running(3);
     goodbye(&mut bench, 1, 2000);
-    bench.propose(1, split(2));
+    split(&mut bench, 1, 1);
     assert_eq!(bench.refusal(), Some(PlanRefusal::SourceLeaving), "it knows already");
+    let mut bench = Bench::running(6);
+    split(&mut bench, 1, 1);
+    assert_eq!(bench.refusal(), Some(PlanRefusal::NearlyDone));
+}
+
+#[test]
+fn a_request_does_not_wait_behind_itself_where_its_source_is_the_only_one_left() {
+    let mut bench = replaced(2000);
+    bench.fail(2, JobFailure::Busy);
+    bench.place_on(1);
+    assert!(bench.said.contains(&CANCEL(1, 1)), "{:?}", bench.said);
+    assert_eq!(bench.start().1.pull, None);
 }
 
 #[test]

@@ -4,7 +4,8 @@ use core::hash::{Hash, Hasher};
 use std::collections::{BTreeMap, BTreeSet};
 
 use idlewild_protocol::{
-    Epoch, JobEvent, JobInput, JobStart, PeerId, PlaceOutcome, PlaceReply, PlanStep, RequestId, Term, TokenId,
+    Epoch, JobEvent, JobInput, JobStart, PeerId, PlaceOutcome, PlaceReply, PlanReason, PlanStep, RequestId, Term,
+    TokenId, Way,
 };
 
 use super::super::bench::{PROMPT, peer, proposal, spec};
@@ -230,7 +231,12 @@ impl World {
         let is_stale = self.origin.live().is_none_or(|(live, _)| live != epoch) || number <= self.proposals;
         let before = self.origin.clone();
         self.proposals = self.proposals.max(if is_stale { 0 } else { number });
-        self.hear(Input::Proposed(proposal(1, number, epoch.0, step)), None, bounds);
+        let is_split = matches!(step, PlanStep::Commit { way: Way::StoppedSplit, .. });
+        let mut plan = proposal(1, number, epoch.0, step);
+        if is_split {
+            plan.terms.reason = PlanReason::Notice;
+        }
+        self.hear(Input::Proposed(plan), None, bounds);
         self.ghost.followed_stale |= is_stale && self.origin != before;
     }
 
