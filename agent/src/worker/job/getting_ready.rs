@@ -43,7 +43,7 @@ impl Job<'_> {
         // One that has no slot yet holds nothing, and gets its slot as a worker or a successor.
         let is_pulling = self.pulling.is_some() || (self.pull.is_some() && lag > SHORT_TOKENS);
         let is_short = lag <= SHORT_TOKENS || !self.has_slot;
-        if lag <= LAST_TOKENS || (is_short && !is_pulling) {
+        if lag == LAST_TOKENS || (is_short && !is_pulling) {
             return self.begin_to_work();
         }
         told(self.stream.handle().get_ready())?;
