@@ -201,8 +201,7 @@ fn mend(cluster: &mut Cluster, worker: usize, ending: Ending) -> Result<()> {
     match ending {
         Ending::OwnerReturns => cluster.0[worker].owner("away")?,
         Ending::AgentStops => {
-            let again = cluster.0.remove(worker).again()?;
-            cluster.0.insert(worker, again);
+            cluster.again(worker)?;
         }
         Ending::EngineDies => {}
     }

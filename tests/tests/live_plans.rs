@@ -26,12 +26,6 @@ const WORDS: usize = 300;
 /// A plan is made within a round or two of the coordinator's.
 const PLANNED_WITHIN: Duration = Duration::from_secs(15);
 
-fn with_history(cluster: &mut Cluster, at: usize, history: History) -> Verdict {
-    let again = cluster.0.remove(at).with_history(history)?;
-    cluster.0.insert(at, again);
-    Ok(())
-}
-
 fn step<'s>(story: &'s Explanation, kind: &str, to: &str) -> Option<&'s MoveStep> {
     story.moves.iter().find(|step| step.refused.is_none() && is(step, kind, to))
 }
@@ -65,7 +59,7 @@ fn a_worker_that_never_stays_for_long_is_given_a_standby_which_goes_on_when_it_g
                 _ => launch.scripted(),
             })
         })?;
-        with_history(&mut cluster, 1, History::MOMENTS)?;
+        cluster.remember(1, History::MOMENTS)?;
         let [origin, restless, steady] = &cluster.0[..] else { anyhow::bail!("three agents") };
         restless.owner("away")?;
         origin.until_serving(restless.peer()?, FOUND_WITHIN)?;
@@ -116,7 +110,7 @@ fn restless_steady_and_full(lab: &Lab) -> Result<Cluster> {
         Ok(if number == 3 { launch.scripted().set("engine.slots", 1_u16) } else { launch.scripted() })
     })?;
     for (at, history) in [(1, History::MOMENTS), (2, History::NIGHTS), (3, History::NIGHTS)] {
-        with_history(&mut cluster, at, history)?;
+        cluster.remember(at, history)?;
     }
     Ok(cluster)
 }
@@ -222,15 +216,13 @@ fn lead(cluster: &mut Cluster, at: usize) -> Verdict {
         if leader == at {
             return Ok(());
         }
-        let mut other = cluster.0.remove(leader);
-        other.stop()?;
+        let gone = cluster.0[leader].peer()?.to_owned();
+        cluster.0[leader].stop()?;
         // Its successor is elected before it is back.
-        let heir = &cluster.0[at - usize::from(leader < at)];
-        let gone = other.peer()?.to_owned();
-        heir.until(FOUND_WITHIN, "another coordinator", |status| {
+        cluster.0[at].until(FOUND_WITHIN, "another coordinator", |status| {
             status.coordinator.as_ref().filter(|seen| seen.leader != gone).map(drop)
         })?;
-        cluster.0.insert(leader, other.again()?);
+        cluster.again(leader)?;
     }
     anyhow::bail!("it does not lead after {ELECTIONS_MAX} elections")
 }
@@ -246,7 +238,7 @@ fn a_goodbye_that_its_origin_cannot_hear_is_heard_by_the_coordinator_which_has_t
             Ok(if number == 0 { launch.busy() } else { launch.scripted() })
         })?;
         for at in [1, 2] {
-            with_history(&mut cluster, at, History::NIGHTS)?;
+            cluster.remember(at, History::NIGHTS)?;
         }
         cluster.0[2].owner("away")?;
         cluster.0[0].until_serving(cluster.0[2].peer()?, FOUND_WITHIN)?;

@@ -90,8 +90,7 @@ fn lose(cluster: &mut Cluster, loss: Loss, at: usize) -> Result<Answer> {
     ensure!(pause <= may, "paused for {pause:?} (at most {may:?}): {story:?}");
 
     if loss.signal == Signal::KILL {
-        let again = cluster.0.remove(worker).again()?;
-        cluster.0.insert(worker, again);
+        cluster.again(worker)?;
     } else {
         cluster.0[worker].signal(Signal::CONT)?;
     }

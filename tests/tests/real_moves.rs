@@ -162,8 +162,7 @@ fn fifty_random_moves_lose_double_and_change_no_token() -> Verdict {
                     running.read_on(random.random_range(0..KILLED_WITHIN_PIECES))?;
                     let _ = write!(said, "kill {victim} ");
                     cluster.0[victim].kill()?;
-                    let again = cluster.0.remove(victim).again()?;
-                    cluster.0.insert(victim, again);
+                    cluster.again(victim)?;
                     serve(&cluster.0[0], &cluster.0[victim])?;
                 } else if asked.is_ok() && !prepare_only && random.random_range(0..2) == 0 {
                     // Half of those that nothing disturbs are seen through; the next command meets the others half-way.

@@ -162,16 +162,10 @@ impl Worker {
             return None;
         }
         let stats = self.engine.stats();
-        let kv_tps = self.kv_tps(pull.holder).unwrap_or(0.0);
+        let ends = stats.model.as_ref().zip(self.link(pull.holder));
+        let kv_tps = ends.and_then(|(loaded, link)| kv_tps(&link, loaded.kv_bytes_per_token)).unwrap_or(0.0);
         let is_fast = kv_tps >= SPLIT_BELOW_PHI * f64::from(stats.prefill_tps) && stats.prefill_tps > 0.0;
         Some(Pull { part: if is_fast { PullPart::Whole } else { pull.part }, ..pull })
-    }
-
-    /// Tokens of the loaded model's KV cache that the link from a peer carries in a second, where both are known.
-    fn kv_tps(&self, from: PeerId) -> Option<f64> {
-        let loaded = self.engine.stats().model?;
-        let link = self.link(from)?;
-        Some(link.down_bytes_per_s? as f64 / f64::from(loaded.kv_bytes_per_token.max(1)))
     }
 
     fn link(&self, to: PeerId) -> Option<PeerLink> {
@@ -183,6 +177,7 @@ impl Worker {
         let stats = self.engine.stats();
         let loaded = stats.model?;
         let open = ContextOpen { origin, request, model: loaded.id, layout: loaded.layout? };
+        let link = self.link(pull.holder);
         Some(Source {
             swarm: self.swarm.clone(),
             holder: pull.holder,
@@ -190,8 +185,8 @@ impl Worker {
             part: pull.part,
             kv_bytes_per_token: loaded.kv_bytes_per_token,
             prefill_tps: f64::from(stats.prefill_tps),
-            kv_tps: self.kv_tps(pull.holder),
-            round_trip: self.link(pull.holder).map_or(Duration::ZERO, |link| Duration::from_micros(link.rtt_us.into())),
+            kv_tps: link.as_ref().and_then(|link| kv_tps(link, loaded.kv_bytes_per_token)),
+            round_trip: link.map_or(Duration::ZERO, |link| Duration::from_micros(link.rtt_us.into())),
             step: self.holders.step(pull.holder, loaded.id, context_tokens),
             moved: self.contexts.moved().clone(),
         })
@@ -273,4 +268,9 @@ impl Worker {
     pub fn models(&self) -> &dyn ModelSource {
         self.models.as_ref()
     }
+}
+
+/// Tokens of a KV cache that a link carries to this peer in a second, where that is known.
+fn kv_tps(link: &PeerLink, kv_bytes_per_token: u32) -> Option<f64> {
+    Some(link.down_bytes_per_s? as f64 / f64::from(kv_bytes_per_token.max(1)))
 }

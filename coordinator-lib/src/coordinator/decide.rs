@@ -70,7 +70,7 @@ fn decide_corrected(policy: &HazardAwarePolicy, view: &View, weighing: &Weighing
     let destinations = destinations(weighing);
     let candidates: Vec<_> = destinations
         .iter()
-        .map(|to| overlapped::Candidate { host: to.host(), path: Some(path_of(report, path(view, source, to))) })
+        .map(|to| overlapped::Candidate { host: to.host(), path: Some(kv_path(view, report, source, to)) })
         .collect();
     let decision = policy.decide(&RunningRequest {
         // It does not wait for the queue behind it.
@@ -154,25 +154,21 @@ impl Coordinator {
     /// How the context of a running request gets to a peer, by rates alone; as ids where the rates are not known.
     pub fn way(&self, now: Now, view: &View, report: &RequestReport, to: PeerId) -> Way {
         let candidate = |peer: PeerId| Candidate::of_report(now, view.peer(peer)?, report);
-        let ends = report.worker().and_then(candidate).zip(candidate(to)).filter(|_| has_context(report));
+        let ends = report.worker().and_then(candidate).zip(candidate(to));
         let phi = ends.map_or(0.0, |(from, to)| {
             let bytes_per_token = f64::from(from.model.kv_bytes_per_token);
-            let kv_tps = path(view, &from, &to).kv_tps(bytes_per_token, f64::from(report.context_tokens()));
+            let kv_tps = kv_path(view, report, &from, &to).kv_tps(bytes_per_token, f64::from(report.context_tokens()));
             kv_tps / to.offer().prefill_tps
         });
         way_by_phi(phi)
     }
 }
 
-/// Whether its prompt has been read: before that a KV cache comes as slowly as it is made, and whoever wants to prepare reads
-/// the prompt as soon.
-fn has_context(report: &RequestReport) -> bool {
-    report.done_tokens > 0
-}
-
-/// What the path carries of its KV cache.
-fn path_of(report: &RequestReport, path: Path) -> Path {
-    Path { goodput_bps: if has_context(report) { path.goodput_bps } else { 0.0 }, ..path }
+/// The path of a request's KV cache, which carries none of a prompt that is still being read: it would come as slowly as it is
+/// made, and whoever wants to prepare reads the prompt as soon.
+fn kv_path(view: &View, report: &RequestReport, from: &Candidate<'_>, to: &Candidate<'_>) -> Path {
+    let path = path(view, from, to);
+    if report.done_tokens > 0 { path } else { Path { goodput_bps: 0.0, ..path } }
 }
 
 /// As measured between the two, else the slower of its ends; 0 bytes a second where neither is known. Engines compare

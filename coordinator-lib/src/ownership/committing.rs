@@ -76,7 +76,8 @@ impl RequestMachine {
         let is_last =
             |standby: &Standby| matches!(standby.stage, StandbyStage::Committing { stop_after } if index >= stop_after);
         if self.standby.as_ref().is_some_and(is_last) {
-            self.replace_stopped(now);
+            // Its KV of the last tokens comes sooner than the destination makes it.
+            self.leave_open(now, now + self.limits.stop, Ending::HandedOver);
             self.take_over(now);
         }
     }

@@ -40,9 +40,8 @@ impl RequestMachine {
         let goodbye = Goodbye { cause, until: now + notice };
         let Some(running) = self.running.as_mut().filter(|running| running.leaving.is_none()) else { return };
         running.leaving = Some(goodbye);
-        match &self.standby {
+        match self.standby.as_ref().filter(|_| self.may_begin_again()) {
             None => self.search(now),
-            Some(_) if !self.may_begin_again() => self.search(now),
             Some(standby) if standby.makes_all() && self.is_kept_until(goodbye.until, now) => {
                 let destination = standby.destination;
                 let placed = self.as_placed(&standby.plan, destination, None);
@@ -62,26 +61,23 @@ impl RequestMachine {
 
     /// Takes the live epoch from a worker that said goodbye. Where its notice lasts it is not cancelled yet.
     pub(super) fn replace_leaving(&mut self, now: Now) {
-        let Some(running) = &self.running else { return };
-        let Some(Goodbye { cause, until }) = running.leaving else { return };
-        let (worker, epoch) = (running.worker, running.epoch);
-        self.let_go();
+        let Some(Goodbye { cause, until }) = self.running.as_ref().and_then(|running| running.leaving) else { return };
         if self.is_kept_until(until, now) {
-            self.left = Some(Left { worker, epoch, until });
-            self.end_assignment(now, Ending::Left(cause));
+            self.leave_open(now, until, Ending::Left(cause));
         } else {
+            self.let_go();
             self.stop_running(now, Ending::Left(cause));
         }
     }
 
-    /// Takes the live epoch from a worker that stands still after the last token it was to say. Its KV of the last tokens comes
-    /// sooner than the destination makes it: it is not cancelled before the destination has said a token.
-    pub(super) fn replace_stopped(&mut self, now: Now) {
+    /// Takes the live epoch from a worker that computes no more, and leaves its stream open until then, so that the next one can
+    /// pull the KV cache.
+    pub(super) fn leave_open(&mut self, now: Now, until: Now, how: Ending) {
         let Some(running) = &self.running else { return };
         let (worker, epoch) = (running.worker, running.epoch);
         self.let_go();
-        self.left = Some(Left { worker, epoch, until: now + self.limits.stop });
-        self.end_assignment(now, Ending::HandedOver);
+        self.left = Some(Left { worker, epoch, until });
+        self.end_assignment(now, how);
     }
 
     /// Whoever plans has heard that the source computes no more, and its goodbye has not come here: another worker begins, and
@@ -93,23 +89,14 @@ impl RequestMachine {
         if self.log.prompt().is_none() {
             return Err(PlanRefusal::NotAccepted);
         }
-        if source == destination || self.failures.is_lasting(destination) {
-            return Err(PlanRefusal::RuledOut);
-        }
+        self.check_planned_start(source, destination)?;
         if self.log.next_index().saturating_add(self.limits.stop_after_tokens) >= self.spec.max_tokens {
             return Err(PlanRefusal::NearlyDone);
-        }
-        // The other half is for workers that are lost.
-        if self.assignments() >= self.limits.assignments_max / 2 {
-            return Err(PlanRefusal::TooOften);
         }
         // What it has heard may be wrong: two that draw would be one too many.
         self.say(Output::StopAfter { worker: source, epoch, index: self.log.next_index() });
         let placed = self.as_placed(plan, destination, None);
-        self.replace_stopped(now);
-        if let Some(left) = &mut self.left {
-            left.until = now + STOPPED_KEPT;
-        }
+        self.leave_open(now, now + STOPPED_KEPT, Ending::HandedOver);
         self.start(now, destination, placed);
         Ok(())
     }

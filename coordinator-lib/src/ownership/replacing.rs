@@ -22,6 +22,16 @@ impl RequestMachine {
         if !self.running.as_ref().is_some_and(|running| running.patience.is_waiting()) {
             return Err(PlanRefusal::Begun);
         }
+        self.check_planned_start(source, worker)?;
+        self.drop_standby(Dropped::Released);
+        self.stop_running(now, Ending::Requeued);
+        let reply = self.as_placed(plan, worker, fallback);
+        self.start(now, worker, reply);
+        Ok(())
+    }
+
+    /// Whether a plan may start the request at `worker` instead of `source`.
+    pub(super) fn check_planned_start(&self, source: PeerId, worker: PeerId) -> Result<(), PlanRefusal> {
         if source == worker || self.failures.is_lasting(worker) {
             return Err(PlanRefusal::RuledOut);
         }
@@ -29,10 +39,6 @@ impl RequestMachine {
         if self.assignments() >= self.limits.assignments_max / 2 {
             return Err(PlanRefusal::TooOften);
         }
-        self.drop_standby(Dropped::Released);
-        self.stop_running(now, Ending::Requeued);
-        let reply = self.as_placed(plan, worker, fallback);
-        self.start(now, worker, reply);
         Ok(())
     }
 

@@ -77,6 +77,13 @@ impl Cluster {
         self.position(&leader.leader)
     }
 
+    /// Starts the one at `at` again after its end, from the same home.
+    pub fn again(&mut self, at: usize) -> Result<()> {
+        let again = self.0.remove(at).again()?;
+        self.0.insert(at, again);
+        Ok(())
+    }
+
     /// Which agent a peer id is.
     pub fn position(&self, peer: &str) -> Result<usize> {
         let peers = self.0.iter().map(Agent::peer).collect::<Result<Vec<_>>>()?;

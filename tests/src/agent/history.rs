@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::Agent;
+use super::Cluster;
 
 /// Sessions on record: many, so that they outweigh what is believed of an unknown machine.
 const SESSIONS: u32 = 100;
@@ -26,11 +26,12 @@ impl History {
     pub const MOMENTS: Self = Self { shortest: Duration::from_secs(1), step: Duration::from_millis(300) };
 }
 
-impl Agent {
-    /// The same agent with that history, started again.
-    pub fn with_history(mut self, history: History) -> Result<Self> {
-        self.stop()?;
-        let path = self.launch().home_path().join("data/idlewild.db");
+impl Cluster {
+    /// Gives the agent at `at` that history, and starts it again.
+    pub fn remember(&mut self, at: usize, history: History) -> Result<()> {
+        let agent = &mut self.0[at];
+        agent.stop()?;
+        let path = agent.launch().home_path().join("data/idlewild.db");
         let mut database = rusqlite::Connection::open(path).context("open the database")?;
         let change = database.transaction()?;
         for number in 0..SESSIONS {
@@ -42,6 +43,6 @@ impl Agent {
             )?;
         }
         change.commit().context("write the sessions")?;
-        self.again()
+        self.again(at)
     }
 }

@@ -120,7 +120,10 @@ impl World {
             })?;
             Ok((input, known))
         })?;
-        let stopped = exertion.map(|exertion| exertion.ended_after(input).context("nobody looked"));
+        let stopped = exertion.map(|exertion| {
+            ensure!(exertion.was_busy_before(input), "the engine did not compute before the input");
+            exertion.ended_after(input).context("nobody looked")
+        });
         *unfinished = Some(stream);
         let told = told_after(&mut log, wall + (input - clock))?;
         Ok(Reaction { told, stopped: stopped.transpose()?, known })

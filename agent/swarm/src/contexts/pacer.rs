@@ -54,7 +54,7 @@ pub(super) struct Pacer {
     round: Round,
     /// Until the first queue, the window doubles.
     is_starting: bool,
-    /// Bytes a second that came in the round before.
+    /// Bytes a second that came in the round before, as long as that lasts.
     last_rate: Option<f64>,
 }
 
@@ -144,13 +144,7 @@ impl Pacer {
         let round = core::mem::replace(&mut self.round, next);
         let (Some(base), Some(delay)) = (self.base, round.delay) else { return };
         let queue = delay.saturating_sub(base);
-        let rate = round.rate(self.received, now);
-        let grows = rate.zip(self.last_rate).is_none_or(|(rate, before)| rate > GROWTH * before);
-        self.last_rate = rate.or(self.last_rate);
-        // On a long way TCP's own start holds back what is written, by a round trip or so: that is no queue of the link's as long
-        // as more and more comes.
-        let short = if grows { (TARGET / 2).max(base + base / 4) } else { TARGET / 2 };
-        if self.is_starting && queue < short {
+        if self.is_starting && queue < self.start_queue(&round, base, now) {
             self.window = if round.was_full { (2 * self.window).min(MAX_WINDOW) } else { self.window };
             return;
         }
@@ -166,6 +160,15 @@ impl Pacer {
         let share = TARGET.as_secs_f64() / (TARGET + base).as_secs_f64();
         let window = self.window as f64 * (1.0 + GAIN * off * share);
         self.window = (window as u64).clamp(MIN_WINDOW, MAX_WINDOW);
+    }
+
+    /// The queue that ends the start. On a long way TCP's own start holds back what is written, by a round trip or so: that is no
+    /// queue of the link's as long as more and more comes.
+    fn start_queue(&mut self, round: &Round, base: Duration, now: Instant) -> Duration {
+        let rate = round.rate(self.received, now);
+        let grows = rate.zip(self.last_rate).is_none_or(|(rate, before)| rate > GROWTH * before);
+        self.last_rate = rate.or(self.last_rate);
+        if grows { (TARGET / 2).max(base + base / 4) } else { TARGET / 2 }
     }
 
     /// The window was far too large (it doubled too often, or others came): what comes in a round says what would do.
