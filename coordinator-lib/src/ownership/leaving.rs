@@ -28,6 +28,8 @@ pub(super) struct Left {
     pub(super) worker: PeerId,
     pub(super) epoch: Epoch,
     until: Now,
+    /// Others have said that it goes, and it has not yet: its own goodbye names the cause.
+    owes_goodbye: bool,
 }
 
 impl RequestMachine {
@@ -76,7 +78,7 @@ impl RequestMachine {
         let Some(running) = &self.running else { return };
         let (worker, epoch) = (running.worker, running.epoch);
         self.let_go();
-        self.left = Some(Left { worker, epoch, until });
+        self.left = Some(Left { worker, epoch, until, owes_goodbye: false });
         self.end_assignment(now, how);
     }
 
@@ -97,8 +99,19 @@ impl RequestMachine {
         self.say(Output::StopAfter { worker: source, epoch, index: self.log.next_index() });
         let placed = self.as_placed(plan, destination, None);
         self.leave_open(now, now + STOPPED_KEPT, Ending::HandedOver);
+        self.left = self.left.map(|left| Left { owes_goodbye: true, ..left });
         self.start(now, destination, placed);
         Ok(())
+    }
+
+    /// A goodbye that comes after the word of whoever plans: the story tells why the worker went.
+    pub(super) fn hear_late_goodbye(&mut self, epoch: Epoch, cause: DepartureCause) {
+        let Some(left) = self.left.as_mut().filter(|left| left.epoch == epoch && left.owes_goodbye) else { return };
+        left.owes_goodbye = false;
+        let ended = self.story.iter_mut().rfind(|last| last.epoch == epoch).and_then(|last| last.ended.as_mut());
+        if let Some((_, how)) = ended {
+            *how = Ending::Left(cause);
+        }
     }
 
     /// Where the next worker can have the KV cache from, beside making it from the ids.

@@ -83,7 +83,13 @@ impl RequestMachine {
 
     pub(super) fn handle_event(&mut self, now: Now, epoch: Epoch, event: JobEvent) {
         let is_live = self.running.as_ref().is_some_and(|r| r.epoch == epoch);
-        if !is_live || event.epoch() != epoch {
+        if event.epoch() != epoch {
+            return;
+        }
+        if !is_live {
+            if let JobEvent::Leaving { cause, .. } = event {
+                self.hear_late_goodbye(epoch, cause);
+            }
             return;
         }
         match event {

@@ -80,6 +80,9 @@ fn a_source_that_has_stopped_by_the_word_of_whoever_plans_is_pulled_from() {
     assert_eq!(bench.machine.story()[0].ended.clone().unwrap().1, Ending::HandedOver);
     bench.token(1, 3);
     assert_eq!(bench.machine.log().next_index(), 3, "its epoch is over");
+    goodbye(&mut bench, 1, 2000);
+    let why = Ending::Left(DepartureCause::OwnerReturned);
+    assert_eq!(bench.machine.story()[0].ended.clone().unwrap().1, why, "its own word came later");
     bench.accept(2);
     assert!(!bench.said.contains(&CANCEL(1, 1)));
     bench.token(2, 3);

@@ -157,6 +157,9 @@ fn a_commit_hands_over_after_the_last_token_that_the_source_was_to_say() {
     assert_eq!(said, expected, "the destination may still pull the last tokens");
     bench.token(1, 6);
     assert_eq!(bench.machine.log().next_index(), 6, "the source's epoch is over");
+    let late = JobEvent::Leaving { epoch: Epoch(1), cause: DepartureCause::OwnerReturned, notice_ms: 2000 };
+    bench.event(1, late);
+    assert_eq!(bench.machine.story()[0].ended.clone().unwrap().1, Ending::HandedOver, "that was over before");
     bench.token(2, 6);
     assert!(bench.said.contains(&cancel));
     bench.token(2, 7);
