@@ -215,7 +215,8 @@ fn an_owner_gets_the_machine_back_at_once_and_the_answer_goes_on() -> Verdict {
             let pause = answer.longest_pause_since(returned);
             let context =
                 format!("standby {has_standby}: stopped in {stopped:?}, gone in {:?}, pause {pause:?}", gone.0);
-            ensure!(answer.text() == expected.text() && answer.moves == 1, "{context}: {answer:?}");
+            let is_whole = answer.text() == expected.text() && answer.moves == 1;
+            ensure!(is_whole, "{context}: {answer:?}: {:#?}", cluster.0[0].explain(&request)?);
             // Twice what is promised and more: a test is no bench.
             ensure!(stopped < Duration::from_millis(300) && gone.0 < Duration::from_secs(4), "{context}");
             ensure!(pause < Duration::from_secs(2), "{context}");

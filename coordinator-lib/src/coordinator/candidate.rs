@@ -31,6 +31,8 @@ pub(super) struct Candidate<'a> {
     curve: &'a DigestCurve,
     /// Seconds since the digest was true.
     digest_age_s: f64,
+    /// The request is one of those that the digest counts.
+    is_there: bool,
 }
 
 impl<'a> Candidate<'a> {
@@ -75,7 +77,7 @@ impl<'a> Candidate<'a> {
         let curve = view.curve().ok_or(Unfit::Unreachable)?;
         let digest_age_s = view.digest_age_s(question.now);
         let tokens = (f64::from(question.work.context_tokens), question.residual.mean_tokens());
-        Ok(Self { peer: digest.peer, digest, model, reserved, tokens, curve, digest_age_s })
+        Ok(Self { peer: digest.peer, digest, model, reserved, tokens, curve, digest_age_s, is_there: false })
     }
 
     /// The peer that runs a request, or could, whatever it says of taking more. None where its digest is gone.
@@ -84,7 +86,17 @@ impl<'a> Candidate<'a> {
         let model = digest.models.iter().find(|model| model.model == report.model)?;
         let tokens = (f64::from(report.context_tokens()), residual(report).mean_tokens());
         let digest_age_s = view.digest_age_s(now);
-        Some(Self { peer: digest.peer, digest, model, reserved: Load::default(), tokens, curve, digest_age_s })
+        let is_there = report.worker() == Some(digest.peer) && model.running > 0;
+        Some(Self {
+            peer: digest.peer,
+            digest,
+            model,
+            reserved: Load::default(),
+            tokens,
+            curve,
+            digest_age_s,
+            is_there,
+        })
     }
 
     /// What it offers to one more request: as its digest says, with what is reserved there too.
@@ -95,10 +107,19 @@ impl<'a> Candidate<'a> {
         offer
     }
 
-    /// What its digest says alone.
+    /// What its digest says alone. That is said to one request more: one that is there already decodes faster.
     fn unreserved(&self) -> Offer {
         let (context_tokens, more_tokens) = self.tokens;
-        Offer::at_context(self.model, context_tokens, more_tokens)
+        let offer = Offer::at_context(self.model, context_tokens, more_tokens);
+        let running = u32::from(self.model.running);
+        let together = Batching::assumed(offer.decode_tps, running, ASSUMED_SHARED).filter(|_| self.is_there);
+        let decode_tps = together.map_or(offer.decode_tps, |batching| batching.decode_tps(running));
+        Offer { decode_tps, ..offer }
+    }
+
+    /// Requests that run there beside this one.
+    fn others(&self) -> u32 {
+        u32::from(self.model.running).saturating_sub(u32::from(self.is_there))
     }
 
     /// What it offers, as costs want it.
@@ -124,11 +145,6 @@ impl<'a> Candidate<'a> {
         utilisation(self.model, self.reserved.requests)
     }
 
-    /// Requests that decode there, those that are reserved too.
-    fn sequences(&self) -> u32 {
-        sequences(self.model, self.reserved.requests)
-    }
-
     /// Whether others wait there, or hold the place of a model that would have to be loaded. To load one into an engine that
     /// does nothing takes its time, and is nobody's turn.
     fn has_others_first(&self) -> bool {
@@ -146,14 +162,15 @@ impl<'a> Candidate<'a> {
 
     /// The same for a request that waits `wait_s` there.
     pub(super) fn host_waiting(&self, wait_s: f64) -> Host<'a, PeerId> {
-        let sequences = self.sequences();
+        let others = self.others();
+        let sequences = others.saturating_add(self.reserved.requests);
         let decode_tps = self.unreserved().decode_tps;
         Host {
             wait_s,
             utilisation: self.utilisation(),
             queued: u32::from(self.has_others_first()),
             batch: Batch {
-                batching: Batching::assumed(decode_tps, u32::from(self.model.running), ASSUMED_SHARED),
+                batching: Batching::assumed(decode_tps, others, ASSUMED_SHARED),
                 running: sequences,
                 remaining_tokens: f64::from(sequences) * ASSUMED_REMAINING_TOKENS,
             },
@@ -173,11 +190,8 @@ impl<'a> Candidate<'a> {
     }
 }
 
-fn sequences(model: &ModelLoad, reserved: u32) -> u32 {
-    u32::from(model.running).saturating_add(reserved)
-}
-
 /// u: the part of a peer's slots for the model that is taken, by `reserved` requests too.
 pub(super) fn utilisation(model: &ModelLoad, reserved: u32) -> f64 {
-    (f64::from(sequences(model, reserved)) / f64::from(model.slots.max(1))).min(1.0)
+    let taken = u32::from(model.running).saturating_add(reserved);
+    (f64::from(taken) / f64::from(model.slots.max(1))).min(1.0)
 }

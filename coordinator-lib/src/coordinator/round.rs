@@ -158,17 +158,15 @@ impl<'a> Look<'a> {
         let search = self.search(question);
         let mut list = search.run_in(Room::Free);
         list.best.retain(|weighed| weighed.candidate.peer != worker);
-        let here = self.candidate(&question, worker);
-        let stay = here.map(|here| search.weigh_waiting(&here, wait_s, &list.takers));
+        let stay = search.weigh_waiting(&self.source(worker)?, wait_s, &list.takers);
         let policy = &self.coordinator.config.policy;
         let gain_s =
             if self.is_corrected() { policy.overlapped.limits.requeue_gain_s } else { policy.limits.hysteresis_s };
         let best_s = list.best.first()?.terms.expected_s();
-        let is_worth_it = stay.is_none_or(|stay| stay.expected_s() - best_s > gain_s);
-        if !is_worth_it {
+        if stay.expected_s() - best_s <= gain_s {
             return None;
         }
-        self.replace(PlanReason::Queued, stay.map(|terms| (worker, terms)), &question, &list)
+        self.replace(PlanReason::Queued, Some((worker, stay)), &question, &list)
     }
 
     fn replace(
@@ -218,7 +216,7 @@ impl<'a> Look<'a> {
         Some(Decided { step, terms, reservation })
     }
 
-    /// The peer that runs it, whatever its digest says of taking more.
+    /// The peer that runs it, or has it in its queue, whatever its digest says of taking more.
     fn source(&self, worker: PeerId) -> Option<Candidate<'a>> {
         Candidate::of_report(self.now, self.view.peer(worker)?, self.report)
     }

@@ -137,6 +137,29 @@ fn a_queued_request_goes_where_it_is_done_sooner_by_more_than_the_hysteresis() {
     check(&alike, queued(2500), to_alike, "more than it");
 }
 
+/// Peer `n`, where one request decodes at 10 tokens a second: so one more would at 10 / (0.5 + 0.5 * 2).
+fn with_one(n: u8) -> Digest {
+    let mut digest = staying(n, STAYS_S);
+    (digest.models[0].running, digest.models[0].decode_tps) = (1, 10.0 / 1.5);
+    digest
+}
+
+#[test]
+fn a_request_is_no_load_that_it_meets_itself() {
+    let queued = report(1, RequestStage::Queued { worker: peer(1), wait_ms: 0 });
+    let mut view = [with_one(1), staying(3, STAYS_S)];
+    check(&view, queued.clone(), None, "it has the peer to itself, and does not begin anew on another");
+    view[0].models[0].kv_free_tokens = 0;
+    check(&view, queued, None, "its own context fills the peer");
+
+    let [_, mut risky, fast] = one_risky();
+    (risky.models[0].running, risky.models[0].decode_tps) = (1, 10.0 / 1.5);
+    let mut leader = leader();
+    first_round(&mut leader, &view_of(&[risky, fast]), &[report(1, running_on(2))]);
+    let stay = plans(&mut leader).remove(0).terms.stay.unwrap();
+    assert!((stay.service_s - 300.0 / 10.0).abs() < 1e-3, "{stay:?}");
+}
+
 #[test]
 fn a_departure_is_answered_at_once() {
     let mut view = view_of(&one_risky());
