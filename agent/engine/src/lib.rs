@@ -32,7 +32,7 @@ mod messages;
 mod parent;
 mod report;
 
-pub use child::{Courtesy, child_main, reading_step_s};
+pub use child::{Courtesy, child_main, piece_s};
 pub use config::{Backend, DoublesAt, EngineConfig, FakeRates, KvType, MAX_SLOTS, ModelFile};
 pub use cpu::{MissingCpuFeature, check_cpu};
 pub use error::{EngineError, LoadFailure};

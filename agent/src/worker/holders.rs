@@ -5,14 +5,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use idlewild_coordinator::view::Offer;
-use idlewild_engine::reading_step_s;
+use idlewild_engine::piece_s;
 use idlewild_protocol::{ModelId, ModelLoad, PeerId};
 
-/// A step that reads is not believed to be shorter.
+/// A step that only reads is not believed to be shorter.
 const READING_MIN_S: f64 = 0.25;
 
 /// The longest step that anybody is believed to make.
 const STEP_MAX: Duration = Duration::from_secs(10);
+
+/// How long the steps of a holder's engine take; nothing where it has not said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Steps {
+    /// The longest: one that reads a prompt while nobody decodes, or one of all that decode.
+    pub(super) longest: Duration,
+    /// Those of a holder that decodes the context which it gives.
+    pub(super) decoding: Duration,
+}
 
 /// What others said last. Cheap to clone; all clones are one. Bounded by the peers that the view knows.
 #[derive(Debug, Clone, Default)]
@@ -37,20 +46,22 @@ impl Holders {
         self.said().retain(|peer, _| is_known(*peer));
     }
 
-    /// How long a step of a peer with that model takes at most, beside a context of so many tokens; nothing where it has
-    /// not said.
-    pub(super) fn step(&self, peer: PeerId, model: ModelId, context_tokens: u32) -> Duration {
+    /// The steps of a peer with that model, beside a context of so many tokens.
+    pub(super) fn steps(&self, peer: PeerId, model: ModelId, context_tokens: u32) -> Steps {
         let said = self.said().get(&peer).copied().filter(|said| said.model == model);
-        said.map_or(Duration::ZERO, |said| step_of(&said, context_tokens))
+        said.map_or(Steps::default(), |said| steps_of(&said, context_tokens))
     }
 }
 
 /// A token of each that decodes, and a piece of a prompt.
-fn step_of(model: &ModelLoad, context_tokens: u32) -> Duration {
+fn steps_of(model: &ModelLoad, context_tokens: u32) -> Steps {
     let offer = Offer::at_context(model, f64::from(context_tokens), 0.0);
-    let reading_s = f64::from(reading_step_s(offer.prefill_tps as f32));
-    let seconds = 1.0 / offer.decode_tps + reading_s.max(READING_MIN_S);
-    Duration::try_from_secs_f64(seconds).map_or(STEP_MAX, |step| step.min(STEP_MAX))
+    let piece_s = |has_decoders| f64::from(piece_s(has_decoders, offer.prefill_tps as f32));
+    let step = |piece_s: f64| {
+        let step = Duration::try_from_secs_f64(1.0 / offer.decode_tps + piece_s);
+        step.map_or(STEP_MAX, |step| step.min(STEP_MAX))
+    };
+    Steps { longest: step(piece_s(false).max(READING_MIN_S)), decoding: step(piece_s(true)) }
 }
 
 #[cfg(test)]
@@ -77,32 +88,36 @@ mod tests {
         }
     }
 
-    fn step_ms(said: ModelLoad, context_tokens: u32) -> u128 {
+    /// The longest, and one beside a sequence that decodes.
+    fn steps_ms(said: ModelLoad, context_tokens: u32) -> (u128, u128) {
         let holders = Holders::default();
         holders.heard(PEER, &[ModelLoad { loaded: false, decode_tps: 9.0, ..said }, said]);
-        holders.step(PEER, MODEL, context_tokens).as_millis()
+        let Steps { longest, decoding } = holders.steps(PEER, MODEL, context_tokens);
+        (longest.as_millis(), decoding.as_millis())
     }
 
     #[test]
     fn a_step_is_as_long_as_the_rates_and_the_context_make_it() {
-        assert_eq!(step_ms(load(20.0, 1000.0), 0), 300, "a quarter of a second's piece");
-        assert_eq!(step_ms(load(20.0, 64.0), 0), 1050, "64 tokens at once, where a step of them is not too long");
-        assert_eq!(step_ms(load(2.0, 8.0), 0), 2500, "sixteen tokens of a slow one");
-        assert_eq!(step_ms(load(2.0, 8.0), 2000), 5500, "three times the decoding, twice the reading");
-        assert_eq!(step_ms(load(1e-3, 1e-3), 1000), STEP_MAX.as_millis());
+        assert_eq!(steps_ms(load(20.0, 1000.0), 0), (300, 66), "a quarter of a second's piece; sixteen tokens");
+        assert_eq!(steps_ms(load(20.0, 64.0), 0), (1050, 143), "64 tokens at once; a tenth of a second's");
+        assert_eq!(steps_ms(load(2.0, 8.0), 0), (2500, 1000), "sixteen tokens of a slow one; four");
+        assert_eq!(steps_ms(load(2.0, 8.0), 2000), (5500, 2500), "three times the decoding, twice the reading");
+        let most = STEP_MAX.as_millis();
+        assert_eq!(steps_ms(load(1e-3, 1e-3), 1000), (most, most));
     }
 
     #[test]
     fn nothing_is_known_of_strangers_of_other_models_and_of_who_is_gone() {
         let holders = Holders::default();
-        assert_eq!(holders.step(PEER, MODEL, 0), Duration::ZERO);
+        let nothing = Steps::default();
+        assert_eq!(holders.steps(PEER, MODEL, 0), nothing);
         holders.heard(PEER, &[load(20.0, 1000.0)]);
-        assert!(holders.step(PEER, MODEL, 0) > Duration::ZERO);
-        assert_eq!(holders.step(PEER, ModelId([3; 32]), 0), Duration::ZERO);
+        assert_ne!(holders.steps(PEER, MODEL, 0), nothing);
+        assert_eq!(holders.steps(PEER, ModelId([3; 32]), 0), nothing);
         holders.heard(PEER, &[]);
-        assert_eq!(holders.step(PEER, MODEL, 0), Duration::ZERO);
+        assert_eq!(holders.steps(PEER, MODEL, 0), nothing);
         holders.heard(PEER, &[load(20.0, 1000.0)]);
         holders.keep(|peer| peer != PEER);
-        assert_eq!(holders.step(PEER, MODEL, 0), Duration::ZERO);
+        assert_eq!(holders.steps(PEER, MODEL, 0), nothing);
     }
 }

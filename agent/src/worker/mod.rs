@@ -187,7 +187,7 @@ impl Worker {
             prefill_tps: f64::from(stats.prefill_tps),
             kv_tps: link.as_ref().and_then(|link| kv_tps(link, loaded.kv_bytes_per_token)),
             round_trip: link.map_or(Duration::ZERO, |link| Duration::from_micros(link.rtt_us.into())),
-            step: self.holders.step(pull.holder, loaded.id, context_tokens),
+            steps: self.holders.steps(pull.holder, loaded.id, context_tokens),
             moved: self.contexts.moved().clone(),
         })
     }

@@ -59,7 +59,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::messages::EngineCommand;
 pub(crate) use halt::Halt;
-pub use plan::reading_step_s;
+pub use plan::piece_s;
 pub use priority::Courtesy;
 pub(crate) use run::run;
 

@@ -44,9 +44,9 @@ pub(crate) fn piece_tokens(has_decoders: bool, prefill_tps: f32, batch_tokens: u
     ((prefill_tps * seconds) as usize).clamp(least, most)
 }
 
-/// Seconds of a step that reads a prompt while nobody decodes, at so many tokens a second.
-pub fn reading_step_s(prefill_tps: f32) -> f32 {
-    piece_tokens(false, prefill_tps, BATCH_TOKENS) as f32 / prefill_tps
+/// Seconds that a piece of a prompt takes in a step, at so many tokens a second, alone or beside sequences that decode.
+pub fn piece_s(has_decoders: bool, prefill_tps: f32) -> f32 {
+    piece_tokens(has_decoders, prefill_tps, BATCH_TOKENS) as f32 / prefill_tps
 }
 
 /// What a sequence would evaluate next.

@@ -304,13 +304,13 @@ async fn end_of(client: &mut ContextClient) -> ContextLost {
     }
 }
 
-/// Whether all has come that will, and that is worth a chunk.
+/// Whether all has come that will, and that is worth a chunk. A rest that is had waits for what comes with the hand-over.
 fn is_done(plan: &mut PullPlan, known: Known, held: u32) -> bool {
     let Known { positions, is_final, is_urgent } = known;
     match plan.part() {
         // What little is missing then is sooner made than pulled from the other end.
         PullPart::Rest if is_urgent && is_final => true,
         PullPart::Whole => is_final && !plan.is_waiting() && plan.lacks(positions) == 0,
-        PullPart::Rest => plan.is_round_over(held) && !plan.next_round(positions, held),
+        PullPart::Rest => plan.is_round_over(held) && !plan.next_round(positions, held) && is_final,
     }
 }

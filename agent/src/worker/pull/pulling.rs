@@ -50,8 +50,8 @@ impl Pulling {
         let made_bytes_per_s = source.prefill_tps * f64::from(source.kv_bytes_per_token);
         let round_trip = source.round_trip;
         let pull = Pull {
-            pace: Pace::new(now, is_once, made_bytes_per_s, source.step),
-            sizes: Sizes::new(now, source.kv_bytes_per_token, (source.kv_tps, source.step)),
+            pace: Pace::new(now, is_once, made_bytes_per_s, source.steps.longest),
+            sizes: Sizes::new(now, source.kv_bytes_per_token, (source.kv_tps, source.steps.decoding)),
             source,
             handle,
             expecting,

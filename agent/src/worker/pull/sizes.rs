@@ -15,8 +15,8 @@ const CHUNK_TOKENS_UNKNOWN: u32 = 16;
 /// Seconds that a chunk may take on a slow link: what is under way when the two ends meet is of no use.
 const CHUNK_S: f64 = 0.1;
 
-/// The same in steps of a holder that makes long ones: it gives a chunk between two of them, so that the wait is not the
-/// link's.
+/// The same in steps of a holder that decodes and makes long ones: it gives a chunk between two of them, so that the wait is
+/// not the link's.
 const CHUNK_STEPS: f64 = 2.0;
 
 /// Positions of a chunk, whatever their size.

@@ -7,6 +7,7 @@ use idlewild_protocol::{ContextOpen, PeerId, PullPart};
 use idlewild_swarm::Swarm;
 
 use crate::worker::contexts::Moved;
+use crate::worker::holders::Steps;
 
 /// What is pulled, from whom, and how fast we could do without.
 #[derive(Debug, Clone)]
@@ -22,8 +23,8 @@ pub(in crate::worker) struct Source {
     pub(in crate::worker) kv_tps: Option<f64>,
     /// To the holder and back; nothing where that is not known.
     pub(in crate::worker) round_trip: Duration,
-    /// How long a step of the holder's takes; nothing where that is not known.
-    pub(in crate::worker) step: Duration,
+    /// How long the holder's steps take.
+    pub(in crate::worker) steps: Steps,
     /// Counts what comes.
     pub(in crate::worker) moved: Moved,
 }

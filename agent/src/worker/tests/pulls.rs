@@ -81,6 +81,34 @@ async fn a_link_that_turns_out_to_be_slow_is_helped_on_the_same_stream() {
 }
 
 #[tokio::test]
+async fn a_rest_that_is_had_is_followed_when_the_hand_over_is_near() {
+    let world = World::new();
+    let source = Peer::start(&world, ABLE, &[]).await;
+    let rates = FakeRates { prefill_tps: 400.0, ..STEADY };
+    let destination = Peer::start(&world, Nature { rates, ..ABLE }, &[&source]).await;
+    let (mut running, prompt, said) = parked(&source, &destination, 600).await;
+    let rest = Pull { holder: source.id(), part: PullPart::Rest };
+    let mut standby = source.has_prepared(&destination, job(1, 0, ids(&prompt, &said), Some(rest))).await;
+    let before = until_held(&mut standby, 620).await;
+    assert!(before > 0, "the rest was pulled");
+    say(&mut standby, JobRequest::CatchUp).await;
+    say(&mut running, JobRequest::GoOn).await;
+    // What comes from here on is pulled as it is made, as soon as the pull has heard that.
+    let mut pulled = before;
+    for index in 20..TOKENS - 1 {
+        let ids = tokens(&mut running, index, 1).await;
+        say(&mut standby, JobRequest::Forward { from_index: index, ids }).await;
+        let news = until_held(&mut standby, 620 + index - 20);
+        pulled = timeout(Duration::from_millis(100), news).await.unwrap_or(pulled);
+        if pulled > before {
+            break;
+        }
+    }
+    assert!(pulled > before, "what came later was made");
+    assert_eq!(*source.pulled_by.borrow(), 1, "on the same stream");
+}
+
+#[tokio::test]
 async fn what_a_leaving_peer_has_read_of_a_prompt_is_pulled_from_the_front() {
     let world = World::new();
     let rates = FakeRates { prefill_tps: 400.0, ..STEADY };
