@@ -307,6 +307,14 @@ fn a_person_s_move_over_a_link_with_delay_is_handed_over_with_the_lag_that_a_coo
     assert!(is_stopped(&bench));
     let record = bench.following.records().plans.pop().unwrap();
     assert_eq!((record.step.way(), record.refused), (Some(Way::Hybrid), None));
+
+    let mut bench = wanted_elsewhere();
+    for (first, lag) in (40..).step_by(2).zip((10..25).rev()) {
+        goes_on(&mut bench, lag, first, 2);
+    }
+    assert!(!is_stopped(&bench), "it comes closer all the time");
+    goes_on(&mut bench, 10, 70, 16);
+    assert!(is_stopped(&bench));
 }
 
 #[test]

@@ -13,8 +13,8 @@ use super::open_requests::Wish;
 /// the destination evaluates just now, and what has just come. On a long context eight take a CPU as long as five steps.
 const CLOSE_TOKENS: u32 = 4;
 
-/// How long it is waited for that lag once the destination keeps up. Over a link with delay it never comes: what is on its
-/// way is more.
+/// How long a destination that keeps up may come no closer until its lag is taken as it is. Over a link with delay it is never
+/// less: what is on its way is more.
 const CLOSE_WAIT: Duration = Duration::from_millis(300);
 
 /// How long a destination that holds something may come no closer. A long context takes minutes, but all the while it does.
@@ -28,13 +28,11 @@ pub(super) struct Manual {
     proposed: Option<PlanStep>,
     /// The least lag of a destination that holds something, and since when.
     least_lag: Option<(u32, Now)>,
-    /// When the destination kept up for the first time.
-    kept_up: Option<Now>,
 }
 
 impl Manual {
     pub(super) fn new(wish: Wish) -> Self {
-        Self { wish, proposed: None, least_lag: None, kept_up: None }
+        Self { wish, proposed: None, least_lag: None }
     }
 
     /// What to propose now; none while there is nothing to do but wait. `decode_tps`: of the source.
@@ -62,38 +60,29 @@ impl Manual {
         }
     }
 
-    /// Close enough at once; close enough for a coordinator after a moment; and after a while whatever can be had.
+    /// Close enough at once; close enough for a coordinator once it comes no closer; and after a while whatever can be had.
     fn hand_over(&mut self, now: Now, decode_tps: f64, standby: StandbyReport) -> Option<PlanStep> {
         let StandbyReport { destination, lag_tokens: lag, held_tokens, .. } = standby;
         let most = Limits::default().commit_lag_tokens;
         let keeps_up = Overheads::ASSUMED.lag_limit_tokens(decode_tps).min(f64::from(most));
-        if f64::from(lag) <= keeps_up {
-            self.kept_up.get_or_insert(now);
-        }
-        let is_close_enough = if self.kept_up.is_some_and(|since| now >= since + CLOSE_WAIT) {
-            f64::from(lag) <= keeps_up
-        } else {
-            lag <= CLOSE_TOKENS
-        };
-        let is_stuck = self.comes_no_closer(now, lag, held_tokens);
+        let as_close_for = self.as_close_for(now, lag, held_tokens);
+        let is_close_enough = lag <= CLOSE_TOKENS || (f64::from(lag) <= keeps_up && as_close_for >= CLOSE_WAIT);
+        let is_stuck = as_close_for >= NO_CLOSER_MAX;
         if is_close_enough || (is_stuck && lag <= most) {
             return Some(PlanStep::Commit { destination, way: self.wish.way });
         }
         is_stuck.then_some(PlanStep::Release { destination })
     }
 
-    /// Whether a destination that holds something has come no closer for long. What one does that holds nothing, the machine
-    /// has its own deadlines for.
-    fn comes_no_closer(&mut self, now: Now, lag: u32, held_tokens: u32) -> bool {
+    /// For how long a destination that holds something has come no closer. What one does that holds nothing, the machine has
+    /// its own deadlines for.
+    fn as_close_for(&mut self, now: Now, lag: u32, held_tokens: u32) -> Duration {
         if held_tokens == 0 {
-            return false;
+            return Duration::ZERO;
         }
-        let (least, since) = *self.least_lag.get_or_insert((lag, now));
-        if lag < least {
-            self.least_lag = Some((lag, now));
-            return false;
-        }
-        now >= since + NO_CLOSER_MAX
+        let nearer = self.least_lag.filter(|(least, _)| *least <= lag);
+        let (_, since) = *self.least_lag.insert(nearer.unwrap_or((lag, now)));
+        now.saturating_sub(since)
     }
 
     /// Why its destination was released, if it was.

@@ -1,6 +1,6 @@
 //! A peer that could take a request, as the search and the policy see it.
 
-use idlewild_protocol::{Digest, ModelLoad, PeerId, RequestReport, Unfit};
+use idlewild_protocol::{Digest, ModelLoad, PeerId, RequestReport, RequestStage, Unfit};
 
 use super::fitness::{Question, Room};
 use super::report::residual;
@@ -31,8 +31,8 @@ pub(super) struct Candidate<'a> {
     curve: &'a DigestCurve,
     /// Seconds since the digest was true.
     digest_age_s: f64,
-    /// The request is one of those that the digest counts.
-    is_there: bool,
+    /// The request waits there, and the digest counts it.
+    waits_there: bool,
 }
 
 impl<'a> Candidate<'a> {
@@ -77,7 +77,7 @@ impl<'a> Candidate<'a> {
         let curve = view.curve().ok_or(Unfit::Unreachable)?;
         let digest_age_s = view.digest_age_s(question.now);
         let tokens = (f64::from(question.work.context_tokens), question.residual.mean_tokens());
-        Ok(Self { peer: digest.peer, digest, model, reserved, tokens, curve, digest_age_s, is_there: false })
+        Ok(Self { peer: digest.peer, digest, model, reserved, tokens, curve, digest_age_s, waits_there: false })
     }
 
     /// The peer that runs a request, or could, whatever it says of taking more. None where its digest is gone.
@@ -86,7 +86,8 @@ impl<'a> Candidate<'a> {
         let model = digest.models.iter().find(|model| model.model == report.model)?;
         let tokens = (f64::from(report.context_tokens()), residual(report).mean_tokens());
         let digest_age_s = view.digest_age_s(now);
-        let is_there = report.worker() == Some(digest.peer) && model.running > 0;
+        let is_queued_here = matches!(report.stage, RequestStage::Queued { worker, .. } if worker == digest.peer);
+        let waits_there = is_queued_here && model.running > 0;
         Some(Self {
             peer: digest.peer,
             digest,
@@ -95,7 +96,7 @@ impl<'a> Candidate<'a> {
             tokens,
             curve,
             digest_age_s,
-            is_there,
+            waits_there,
         })
     }
 
@@ -107,19 +108,22 @@ impl<'a> Candidate<'a> {
         offer
     }
 
-    /// What its digest says alone. That is said to one request more: one that is there already decodes faster.
+    /// What its digest says alone, to one request more where there is a slot for it. One that waits there already would decode
+    /// faster than that.
     fn unreserved(&self) -> Offer {
         let (context_tokens, more_tokens) = self.tokens;
         let offer = Offer::at_context(self.model, context_tokens, more_tokens);
         let running = u32::from(self.model.running);
-        let together = Batching::assumed(offer.decode_tps, running, ASSUMED_SHARED).filter(|_| self.is_there);
-        let decode_tps = together.map_or(offer.decode_tps, |batching| batching.decode_tps(running));
+        let has_free_slot = self.model.running < self.model.slots;
+        let together = Batching::assumed(offer.decode_tps, running, ASSUMED_SHARED);
+        let without_it = together.filter(|_| self.waits_there && has_free_slot);
+        let decode_tps = without_it.map_or(offer.decode_tps, |batching| batching.decode_tps(running));
         Offer { decode_tps, ..offer }
     }
 
     /// Requests that run there beside this one.
     fn others(&self) -> u32 {
-        u32::from(self.model.running).saturating_sub(u32::from(self.is_there))
+        u32::from(self.model.running).saturating_sub(u32::from(self.waits_there))
     }
 
     /// What it offers, as costs want it.

@@ -158,15 +158,16 @@ impl<'a> Look<'a> {
         let search = self.search(question);
         let mut list = search.run_in(Room::Free);
         list.best.retain(|weighed| weighed.candidate.peer != worker);
-        let stay = search.weigh_waiting(&self.source(worker)?, wait_s, &list.takers);
+        let stay = self.source(worker).map(|here| search.weigh_waiting(&here, wait_s, &list.takers));
         let policy = &self.coordinator.config.policy;
         let gain_s =
             if self.is_corrected() { policy.overlapped.limits.requeue_gain_s } else { policy.limits.hysteresis_s };
         let best_s = list.best.first()?.terms.expected_s();
-        if stay.expected_s() - best_s <= gain_s {
+        let is_worth_it = stay.is_none_or(|stay| stay.expected_s() - best_s > gain_s);
+        if !is_worth_it {
             return None;
         }
-        self.replace(PlanReason::Queued, Some((worker, stay)), &question, &list)
+        self.replace(PlanReason::Queued, stay.map(|terms| (worker, terms)), &question, &list)
     }
 
     fn replace(

@@ -1,6 +1,6 @@
 //! An agent that remembers a life it has not had.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 
@@ -8,6 +8,10 @@ use super::Cluster;
 
 /// Sessions on record: many, so that they outweigh what is believed of an unknown machine.
 const SESSIONS: u32 = 100;
+
+/// From the beginning of one to that of the next: longer than any, and at another hour each time, so that it makes no difference
+/// at what hour a test runs.
+const APART: Duration = Duration::from_hours(13);
 
 /// What an agent remembers of its owner: sessions that each ended with a return.
 #[derive(Debug, Clone, Copy)]
@@ -34,12 +38,15 @@ impl Cluster {
         let path = agent.launch().home_path().join("data/idlewild.db");
         let mut database = rusqlite::Connection::open(path).context("open the database")?;
         let change = database.transaction()?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).context("a clock after 1970")?;
         for number in 0..SESSIONS {
             let length = history.shortest + history.step * number;
-            let (length_ms, ended_s) = (i64::try_from(length.as_millis())?, i64::try_from(length.as_secs())?);
+            let started = now.saturating_sub(APART * (SESSIONS - number));
+            let ended_s = i64::try_from((started + length).as_secs())?;
+            let (started_s, length_ms) = (i64::try_from(started.as_secs())?, i64::try_from(length.as_millis())?);
             change.execute(
-                "INSERT INTO sessions (boot, started_s, length_ms, ended_s, cause) VALUES (0, 0, ?1, ?2, 'owner_returned')",
-                (length_ms, ended_s),
+                "INSERT INTO sessions (boot, started_s, length_ms, ended_s, cause) VALUES (0, ?1, ?2, ?3, 'owner_returned')",
+                (started_s, length_ms, ended_s),
             )?;
         }
         change.commit().context("write the sessions")?;

@@ -88,6 +88,8 @@ struct Pull {
 enum Left {
     /// All has come.
     Done,
+    /// The holder closed it while nothing was owed.
+    Idle,
     /// It broke; another may do better.
     Broken,
     /// The holder will not, or the engine is gone.
@@ -108,17 +110,59 @@ impl Pull {
         let mut left = Left::Broken;
         let known = self.known.borrow().positions;
         let mut plan = PullPlan::new(self.source.part, self.sizes.tokens(), known).within(self.source.waiting_max());
-        for _ in 0..STREAMS_MAX {
+        let mut broken = 0;
+        while broken < STREAMS_MAX {
             left = self.pull_on_a_stream(&mut plan).await;
-            debug!(?left, part = ?plan.part(), "pull");
-            if left != Left::Broken {
-                break;
+            if left == Left::Idle {
+                left = self.wait_for_work(&mut plan).await;
             }
-            plan.ask_again();
-            tokio::time::sleep(AGAIN).await;
+            debug!(?left, part = ?plan.part(), "pull");
+            match left {
+                Left::Done | Left::Over => break,
+                Left::Idle => {}
+                Left::Broken => {
+                    broken += 1;
+                    plan.ask_again();
+                    tokio::time::sleep(AGAIN).await;
+                }
+            }
         }
         self.expecting.expect(None);
         left == Left::Done && plan.part() == PullPart::Whole
+    }
+
+    /// Without a stream, until there is something to ask for (idle no more), or nothing ever will be.
+    async fn wait_for_work(&mut self, plan: &mut PullPlan) -> Left {
+        self.expecting.expect(plan.expect());
+        loop {
+            let (all, held) = (*self.known.borrow_and_update(), *self.held.borrow_and_update());
+            if self.heed(plan, all, held) {
+                return Left::Done;
+            }
+            if plan.has_next(all.positions, held) {
+                return Left::Idle;
+            }
+            let changed = tokio::select! {
+                changed = self.known.changed() => changed,
+                changed = self.held.changed() => changed,
+            };
+            if changed.is_err() {
+                return Left::Over;
+            }
+        }
+    }
+
+    /// Goes by what is known now; whether all is done.
+    fn heed(&mut self, plan: &mut PullPlan, all: Known, held: u32) -> bool {
+        if all.is_final {
+            // Whoever waits for the first token has less patience with a holder than a standby.
+            self.pace.hasten(Instant::now());
+        } else if all.is_urgent {
+            plan.follow(all.positions);
+        }
+        // What the last chunk leaves is worth one more where no other follows.
+        plan.hurry(all.is_urgent || all.is_final);
+        is_done(plan, all, held)
     }
 
     /// Pulls on one stream until it is of no use any more.
@@ -157,22 +201,17 @@ impl Pull {
         loop {
             let (all, held) = (*self.known.borrow_and_update(), *self.held.borrow_and_update());
             let known = all.positions;
-            if all.is_urgent && !all.is_final {
-                plan.follow(known);
-            }
-            // What the last chunk leaves is worth one more where no other follows.
-            plan.hurry(all.is_urgent || all.is_final);
-            if is_done(plan, all, held) {
+            if self.heed(plan, all, held) {
                 return Left::Done;
             }
             if !self.ask(plan, client, (known, held)) {
                 return self.lost(end_of(client).await);
             }
             self.expecting.expect(plan.expect());
-            let deadline = self.pace.until();
+            let (deadline, is_idle) = (self.pace.until(), client.under_way() == 0);
             let look = deadline.map_or(self.signed, |until| until.min(self.signed + SIGN));
             let answer = tokio::select! {
-                answer = client.next(), if deadline.is_some() => answer,
+                answer = client.next() => answer,
                 () = sleep_until(look), if deadline.is_some() => {
                     let (now, received) = (Instant::now(), self.received(client));
                     if deadline.is_some_and(|until| until <= now) && !self.pace.is_kept(now, received) {
@@ -187,6 +226,7 @@ impl Pull {
             };
             let (range, taken) = match answer {
                 Ok(answer) => self.take(answer, plan).await,
+                Err(ContextLost::Closed) if is_idle => return Left::Idle,
                 Err(lost) => return self.lost(lost),
             };
             match taken {

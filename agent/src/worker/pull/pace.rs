@@ -36,6 +36,7 @@ struct Window {
 #[derive(Debug)]
 pub(super) struct Pace {
     length: Duration,
+    step: Duration,
     /// For opening a stream: its agent does that, whatever its engine does.
     opening: Duration,
     least_bytes: f64,
@@ -49,7 +50,16 @@ impl Pace {
         let (least, most) = if is_waited_for { (WANTED, WANTED_MAX) } else { (OPTION, OPTION_MAX) };
         let length = step.saturating_mul(STEPS).clamp(least, most);
         let least_bytes = made_bytes_per_s * WANTED.as_secs_f64() * LEAST_SHARE;
-        Self { length, opening: least, least_bytes, window: Some(Window { until: now + length, mark: 0 }) }
+        Self { length, step, opening: least, least_bytes, window: Some(Window { until: now + length, mark: 0 }) }
+    }
+
+    /// Somebody waits for the first token from here on.
+    pub(super) fn hasten(&mut self, now: Instant) {
+        self.length = self.step.saturating_mul(STEPS).clamp(WANTED, WANTED_MAX);
+        self.opening = WANTED;
+        if let Some(window) = &mut self.window {
+            window.until = window.until.min(now + self.length);
+        }
     }
 
     /// How long a stream that is opened now may take.
@@ -111,6 +121,17 @@ mod tests {
         let slow = Pace::new(now, false, 100.0, MS * 3000);
         assert_eq!(slow.opens_until(now), now + OPTION, "its agent is as quick as any");
         assert_eq!(slow.opens_until(now + 5000 * MS), now + 6000 * MS);
+    }
+
+    #[test]
+    fn a_holder_has_less_time_once_somebody_waits() {
+        let now = Instant::now();
+        let mut pace = Pace::new(now, false, 100.0, MS * 3000);
+        assert_eq!(pace.until(), Some(now + 6000 * MS));
+        pace.hasten(now + 500 * MS);
+        assert_eq!((pace.until(), pace.opens_until(now)), (Some(now + 4500 * MS), now + WANTED));
+        pace.hasten(now + 900 * MS);
+        assert_eq!(pace.until(), Some(now + 4500 * MS), "to be asked again wins no time");
     }
 
     #[test]

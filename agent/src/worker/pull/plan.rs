@@ -123,6 +123,11 @@ impl PullPlan {
         Some(range)
     }
 
+    /// Whether there is one.
+    pub(super) fn has_next(&self, known: u32, held: u32) -> bool {
+        self.clone().next(known, held).is_some()
+    }
+
     fn next_of_whole(&mut self, known: u32) -> Option<Range> {
         let left = known.checked_sub(self.end).filter(|left| *left >= self.feed_tokens)?;
         let from = self.end;
