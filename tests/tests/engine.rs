@@ -200,9 +200,7 @@ fn end(worker: &mut Agent, ending: Ending) -> Result<()> {
 fn mend(cluster: &mut Cluster, worker: usize, ending: Ending) -> Result<()> {
     match ending {
         Ending::OwnerReturns => cluster.0[worker].owner("away")?,
-        Ending::AgentStops => {
-            cluster.again(worker)?;
-        }
+        Ending::AgentStops => cluster.again(worker)?,
         Ending::EngineDies => {}
     }
     cluster.0[0].until_serving(cluster.0[worker].peer()?, FOUND_WITHIN).map(drop)

@@ -56,12 +56,12 @@ impl Holders {
 /// A token of each that decodes, and a piece of a prompt.
 fn steps_of(model: &ModelLoad, context_tokens: u32) -> Steps {
     let offer = Offer::at_context(model, f64::from(context_tokens), 0.0);
-    let piece_s = |has_decoders| f64::from(piece_s(has_decoders, offer.prefill_tps as f32));
-    let step = |piece_s: f64| {
-        let step = Duration::try_from_secs_f64(1.0 / offer.decode_tps + piece_s);
+    let reading_s = |has_decoders| f64::from(piece_s(has_decoders, offer.prefill_tps as f32));
+    let step = |reading_s: f64| {
+        let step = Duration::try_from_secs_f64(1.0 / offer.decode_tps + reading_s);
         step.map_or(STEP_MAX, |step| step.min(STEP_MAX))
     };
-    Steps { longest: step(piece_s(false).max(READING_MIN_S)), decoding: step(piece_s(true)) }
+    Steps { longest: step(reading_s(false).max(READING_MIN_S)), decoding: step(reading_s(true)) }
 }
 
 #[cfg(test)]

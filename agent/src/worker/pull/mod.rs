@@ -208,7 +208,7 @@ impl Pull {
                 return self.lost(end_of(client).await);
             }
             self.expecting.expect(plan.expect());
-            let (deadline, is_idle) = (self.pace.until(), client.under_way() == 0);
+            let deadline = self.pace.until();
             let look = deadline.map_or(self.signed, |until| until.min(self.signed + SIGN));
             let answer = tokio::select! {
                 answer = client.next() => answer,
@@ -226,7 +226,7 @@ impl Pull {
             };
             let (range, taken) = match answer {
                 Ok(answer) => self.take(answer, plan).await,
-                Err(ContextLost::Closed) if is_idle => return Left::Idle,
+                Err(ContextLost::Closed) if client.under_way() == 0 => return Left::Idle,
                 Err(lost) => return self.lost(lost),
             };
             match taken {

@@ -47,16 +47,14 @@ impl Pace {
     /// Of a pull that begins `now`, into a peer that would make `made_bytes_per_s` of KV cache from the ids, out of one whose
     /// steps take as long as `step`.
     pub(super) fn new(now: Instant, is_waited_for: bool, made_bytes_per_s: f64, step: Duration) -> Self {
-        let (least, most) = if is_waited_for { (WANTED, WANTED_MAX) } else { (OPTION, OPTION_MAX) };
-        let length = step.saturating_mul(STEPS).clamp(least, most);
+        let (length, opening) = times(step, is_waited_for);
         let least_bytes = made_bytes_per_s * WANTED.as_secs_f64() * LEAST_SHARE;
-        Self { length, step, opening: least, least_bytes, window: Some(Window { until: now + length, mark: 0 }) }
+        Self { length, step, opening, least_bytes, window: Some(Window { until: now + length, mark: 0 }) }
     }
 
     /// Somebody waits for the first token from here on.
     pub(super) fn hasten(&mut self, now: Instant) {
-        self.length = self.step.saturating_mul(STEPS).clamp(WANTED, WANTED_MAX);
-        self.opening = WANTED;
+        (self.length, self.opening) = times(self.step, true);
         if let Some(window) = &mut self.window {
             window.until = window.until.min(now + self.length);
         }
@@ -97,6 +95,12 @@ impl Pace {
         }
         is_enough
     }
+}
+
+/// For what is owed by a holder of such steps, and for opening a stream.
+fn times(step: Duration, is_waited_for: bool) -> (Duration, Duration) {
+    let (least, most) = if is_waited_for { (WANTED, WANTED_MAX) } else { (OPTION, OPTION_MAX) };
+    (step.saturating_mul(STEPS).clamp(least, most), least)
 }
 
 #[cfg(test)]
