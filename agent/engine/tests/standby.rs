@@ -47,9 +47,13 @@ async fn a_context_moves_between_two_children_while_the_source_decodes() {
     let job = job(&long_prompt(), 60);
     let whole = undisturbed(job.clone()).await;
     let (source, destination) = (loaded(fake_config(0.0)).await, loaded(fake_config(0.0)).await);
+    // A quick child would be through before it hears where to stop, so it begins when it has heard: it has answered.
+    source.halt(true);
     let mut running = source.submit(job).await.unwrap();
     let from = running.handle();
     from.stop_after(29).unwrap();
+    assert_eq!(soon("an answer", from.export(0, 1)).await, Err(ExportError::NotHeld));
+    source.halt(false);
     let prompt = prompt_of(&mut running).await;
     // Told with the job: a word that follows it may come when all is evaluated already.
     let mut standby = destination.prepare(of_ids(&prompt, &[], 60), Some(0)).await.unwrap();
