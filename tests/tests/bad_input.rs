@@ -54,7 +54,8 @@ fn requests_that_cannot_be_served_are_refused_with_the_reason() -> Verdict {
                 reply.text
             );
         }
-        let huge = client.post_text("/v1/completions", &"x".repeat(3_000_000))?;
+        // A little over the limit: of one that is far over it, the server hangs up before the client has said all.
+        let huge = client.post_text("/v1/completions", &"x".repeat(1_048_577))?;
         ensure!(huge.status == 413 && !huge.message().is_empty(), "a huge body gave {} {}", huge.status, huge.text);
         ensure!(agent.answer(&completion(FAKE_MODEL, "still here", 5))?.done, "it goes on");
         Ok(())

@@ -44,11 +44,22 @@ fn until_session(agent: &Agent) -> Verdict {
     eventually(SOON, "a session", || Ok(age_s(agent)?.is_some())).map(|_| ())
 }
 
-/// Causes and lengths in milliseconds of the sessions that have ended, in the order in which they began.
-fn ended(launch: &Launch) -> Result<Vec<(String, i64)>> {
+fn database(launch: &Launch) -> Result<rusqlite::Connection> {
     let path = launch.home_path().join("data/idlewild.db");
     let database = rusqlite::Connection::open_with_flags(path, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     database.busy_timeout(SOON)?;
+    Ok(database)
+}
+
+/// Sessions that have not ended.
+fn begun(launch: &Launch) -> Result<u32> {
+    let sql = "SELECT count(*) FROM sessions WHERE ended_s IS NULL";
+    database(launch)?.query_row(sql, [], |row| row.get(0)).context("count the sessions")
+}
+
+/// Causes and lengths in milliseconds of the sessions that have ended, in the order in which they began.
+fn ended(launch: &Launch) -> Result<Vec<(String, i64)>> {
+    let database = database(launch)?;
     let mut rows = database.prepare("SELECT cause, length_ms FROM sessions WHERE ended_s NOT NULL ORDER BY id")?;
     let rows = rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
     rows.collect::<rusqlite::Result<_>>().context("read the sessions")
@@ -71,6 +82,8 @@ fn sessions_outlive_kills_stops_and_standstills() -> Verdict {
         launch.owner("away")?;
         let mut agent = launch.clone().up()?;
         until_session(&agent)?;
+        // On disk, too, a moment later.
+        eventually(SOON, "a session in the database", || Ok(begun(&launch)? == 1))?;
         agent.kill()?;
         let mut agent = agent.again()?;
         until_ended(&launch, &["crash"])?;

@@ -7,7 +7,7 @@ use anyhow::ensure;
 use idlewild_tests::agent::cpu_time;
 use idlewild_tests::{Cluster, Verdict, in_lab};
 
-/// After starting and finding each other.
+/// After starting, finding each other and measuring links.
 const SETTLES: Duration = Duration::from_secs(3);
 
 /// Counted in steps of 10 ms.
@@ -23,8 +23,13 @@ fn check(peers: usize) -> Verdict {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let (_, hosts) = lab.home(&names)?;
         let cluster = Cluster::new(lab, &hosts, |_, launch| Ok(launch.set("log.level", "info")))?;
-        thread::sleep(SETTLES);
         let agent = &cluster.0[0];
+        // Links are measured when they are some seconds old: megabytes that no idle hour has.
+        agent.until(Duration::from_mins(1), "measured links", |status| {
+            let measured = status.connected().filter(|peer| peer.down_bytes_per_s.is_some()).count();
+            (measured == peers - 1).then_some(())
+        })?;
+        thread::sleep(SETTLES);
         let before = cpu_time(agent.pid())?;
         thread::sleep(WATCHED);
         let share = cpu_time(agent.pid())?.saturating_sub(before).as_secs_f64() / WATCHED.as_secs_f64();

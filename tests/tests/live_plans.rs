@@ -152,10 +152,13 @@ fn a_worker_that_never_stays_for_long_is_left_for_one_that_does_before_it_goes()
         for partition in others {
             full.host().lift(partition)?;
         }
-        origin.until(FOUND_WITHIN, "a place that is taken", |status| {
-            let models = &status.of(full.peer().ok()?)?.models;
-            models.first().is_some_and(|model| model["running"] == 1).then_some(())
-        })?;
+        // Whoever of them coordinates.
+        for agent in [origin, restless, steady] {
+            agent.until(FOUND_WITHIN, "a place that is taken", |status| {
+                let models = &status.of(full.peer().ok()?)?.models;
+                models.first().is_some_and(|model| model["running"] == 1).then_some(())
+            })?;
+        }
         steady.owner("away")?;
         origin.until_serving(steady.peer()?, FOUND_WITHIN)?;
 

@@ -19,9 +19,6 @@ const WORDS: usize = 600;
 /// How long a destination may take to keep up.
 const STANDBY_WITHIN: Duration = Duration::from_secs(20);
 
-/// By every way that a person can ask for.
-const WAYS: [&str; 3] = ["ids", "whole", "rest"];
-
 /// An origin that takes no work, and workers that do.
 fn cluster(lab: &Lab, workers: usize) -> Result<Cluster> {
     cluster_of(lab, workers, FAKE)
@@ -84,10 +81,20 @@ fn is_exact(answer: &Answer, expected: &Answer) -> Result<()> {
 }
 
 #[test]
-fn a_request_moves_by_every_way_and_not_one_letter_changes() -> Verdict {
+fn a_request_moves_by_ids_or_with_a_part_of_its_context_and_not_one_letter_changes() -> Verdict {
+    moves_by(&["ids", "rest"], FAKE)
+}
+
+/// Whole, as long as it comes sooner than it is made: at this rate that leaves room for a busy machine.
+#[test]
+fn a_request_moves_with_the_whole_of_its_context_and_not_one_letter_changes() -> Verdict {
+    moves_by(&["whole"], Fake { prefill_tps: 200.0, ..FAKE })
+}
+
+fn moves_by(ways: &[&str], fake: Fake) -> Verdict {
     in_lab(|lab| {
-        let cluster = cluster(lab, 2)?;
-        for (number, way) in WAYS.into_iter().enumerate() {
+        let cluster = cluster_of(lab, 2, fake)?;
+        for (number, way) in ways.iter().copied().enumerate() {
             let expected = cluster.0[0].answer(&question(number))?;
             let (stream, request, worker, other) = begun(&cluster, number, 30)?;
             let reader = reading(stream);
@@ -131,7 +138,8 @@ fn pulled_as_asked(way: &str, story: &Explanation) -> Result<()> {
 #[test]
 fn an_owner_who_returns_leaves_the_request_to_the_standby_or_to_whoever_pulls_it() -> Verdict {
     in_lab(|lab| {
-        let cluster = cluster(lab, 2)?;
+        // Read slowly, so that what is pulled is what was not made, however late the pull begins.
+        let cluster = cluster_of(lab, 2, Fake { prefill_tps: 200.0, ..FAKE })?;
         for (number, has_standby) in [true, false].into_iter().enumerate() {
             let expected = cluster.0[0].answer(&question(number))?;
             let (stream, request, worker, other) = begun(&cluster, number, 30)?;
@@ -166,7 +174,7 @@ fn an_owner_who_returns_leaves_the_request_to_the_standby_or_to_whoever_pulls_it
 #[test]
 fn an_agent_that_stops_gives_its_context_to_whoever_pulls_it() -> Verdict {
     in_lab(|lab| {
-        let mut cluster = cluster(lab, 2)?;
+        let mut cluster = cluster_of(lab, 2, Fake { prefill_tps: 200.0, ..FAKE })?;
         let expected = cluster.0[0].answer(&question(0))?;
         let (stream, request, worker, other) = begun(&cluster, 0, 30)?;
         let reader = reading(stream);
@@ -188,9 +196,6 @@ fn was_not_made_again(log: &str, request: &str) -> Result<bool> {
     Ok(took_over.is_some())
 }
 
-/// Owners who return before one does in the middle of a feed, at most.
-const RETURNS_MAX: usize = 6;
-
 /// What a worker's log says of a take-over: the tokens that it lacked, and those that it had pulled.
 #[derive(Debug)]
 struct Logged {
@@ -206,36 +211,6 @@ fn logged(log: &str, what: &str, request: &str) -> Result<Logged> {
         value.with_context(|| format!("no {name} in {line:?}"))?.parse::<u32>().context("a number")
     };
     Ok(Logged { lag: field("lag")?, pulled: field("pulled")? })
-}
-
-/// A standby lacks the tokens since its last feed. Its worker stands still and has them: they come sooner than they are made.
-#[test]
-fn a_standby_pulls_the_last_tokens_from_the_worker_whose_owner_is_back() -> Verdict {
-    in_lab(|lab| {
-        let cluster = cluster_of(lab, 2, Fake { prefill_tps: 200.0, ..FAKE })?;
-        let mut seen = Vec::new();
-        for number in 0..RETURNS_MAX {
-            let expected = cluster.0[0].answer(&question(number))?;
-            let (stream, request, worker, other) = begun(&cluster, number, 20)?;
-            let reader = reading(stream);
-            cluster.0[0].move_request(&request, cluster.0[other].peer()?, "whole", &["--prepare-only"])?;
-            cluster.0[0].until_standby(&request, 16, STANDBY_WITHIN)?;
-            cluster.0[worker].owner("present")?;
-            is_exact(&finish(reader)?, &expected)?;
-            let log = cluster.0[other].log()?;
-            let took_over = logged(&log, "takes over", &request)?;
-            let drew = logged(&log, "begins to draw", &request)?;
-            // The last one is made anyhow.
-            let pulled = drew.pulled.saturating_sub(took_over.pulled);
-            if took_over.lag > 2 && drew.lag <= 1 && pulled + 1 >= took_over.lag {
-                return Ok(());
-            }
-            seen.push((took_over, drew));
-            cluster.0[worker].owner("away")?;
-            cluster.0[0].until_serving(cluster.0[worker].peer()?, FOUND_WITHIN)?;
-        }
-        anyhow::bail!("no standby pulled its last tokens when it took over: {seen:?}")
-    })
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use idlewild_tests::agent::{API_WITHIN, FOUND_WITHIN};
 use idlewild_tests::{
-    Agent, Bus, Cluster, FAKE_MODEL, Fake, Lab, Launch, Logind, Signal, Verdict, completion, eventually, in_lab,
+    Agent, Bus, Cluster, FAKE_MODEL, Fake, Lab, Launch, Logind, Signal, Verdict, completion, eventually, in_lab, within,
 };
 
 const FAKE: Fake = Fake { prefill_tps: 2000.0, decode_tps: 25.0, load_ms: 20 };
@@ -51,6 +51,7 @@ fn a_machine_that_sleeps_says_goodbye_first_and_serves_again_when_it_wakes() -> 
         let mut logind = Logind::start(&bus)?;
         let cluster = cluster(lab, &bus)?;
         let [origin, sleeper, other] = &cluster.0[..] else { anyhow::bail!("three agents") };
+        let peer = sleeper.peer()?.to_owned();
         for what in ["sleep", "shutdown"] {
             logind.wait_for_inhibitors(what, 1)?;
         }
@@ -67,7 +68,11 @@ fn a_machine_that_sleeps_says_goodbye_first_and_serves_again_when_it_wakes() -> 
         // The machine sleeps: nothing of it runs.
         sleeper.signal(Signal::STOP)?;
         origin.until_gone(sleeper.peer()?, SOON)?;
-        ensure!(origin.log()?.contains("why=Goodbye(Sleep)"), "a timeout and no goodbye: {}", origin.log()?);
+        let departed = |line: &str| line.contains("peer departed") && line.contains(&peer);
+        let (departure, _) = within(SOON, "a word about it in the log", || {
+            Ok(origin.log()?.lines().find(|line| departed(line)).map(str::to_owned))
+        })?;
+        ensure!(departure.contains("why=Goodbye(Sleep)"), "a timeout and no goodbye: {departure}");
         let answer = reader.join().map_err(|_| anyhow::anyhow!("a reader panicked"))??;
         ensure!(answer.done && answer.error.is_none(), "{answer:?}");
         let story = origin.explain(&request)?;

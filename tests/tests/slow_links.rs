@@ -11,11 +11,11 @@ use idlewild_tests::{Cluster, FAKE_MODEL, Fake, Verdict, completion, in_lab};
 /// Twice this each way, and up to a quarter more by chance: a round trip of 80 to 100 ms, as between continents.
 const DELAY: Duration = Duration::from_millis(20);
 
-/// Slow enough that a link of 100 Mbit/s brings the whole context sooner.
-const MOVED: Fake = Fake { prefill_tps: 150.0, decode_tps: 60.0, load_ms: 20 };
+/// So slow that a link of 100 Mbit/s brings the whole context sooner, whatever else the machine does.
+const MOVED: Fake = Fake { prefill_tps: 30.0, decode_tps: 60.0, load_ms: 20 };
 
 /// Words of a prompt, each a token.
-const PROMPT_WORDS: usize = 200;
+const PROMPT_WORDS: usize = 100;
 
 /// Twelve seconds of decoding.
 const MOVED_TOKENS: u32 = 720;
@@ -45,13 +45,15 @@ fn peers_eighty_milliseconds_apart_find_measure_and_serve_each_other() -> Verdic
             ensure!(answer.worker.as_deref() == Some(b.peer()?) && answer.moves == 0, "{answer:?}");
             // There and back once: placing needs no hop (the origin or its neighbour decides), starting needs one.
             let first = answer.first_after()?;
-            ensure!(first >= 4 * DELAY && first < Duration::from_secs(1), "the first token came after {first:?}");
+            ensure!(first >= 4 * DELAY, "the first token came after {first:?}");
             answers += 1;
             ensure!(a.status()?.sees(b.peer()?), "taken for dead after {:?}", start.elapsed());
         }
         ensure!(answers >= 3, "{answers} answers");
-        let rtt_us = a.status()?.of(b.peer()?).and_then(|peer| peer.rtt_us).context("a measured round trip")?;
-        ensure!((80_000..140_000).contains(&rtt_us), "measured {rtt_us} us");
+        // A median, and at first one of few.
+        a.until(Duration::from_mins(1), "a round trip as it is", |status| {
+            status.of(b.peer().ok()?)?.rtt_us.filter(|rtt_us| (80_000..140_000).contains(rtt_us))
+        })?;
         let (delivered, lost) = segment.relay_counts().context("a relay")?;
         ensure!(delivered > 500 && lost > 0, "{delivered} frames delivered, {lost} lost");
         Ok(())

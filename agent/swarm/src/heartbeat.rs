@@ -32,6 +32,9 @@ const MIN_PROOF: Duration = Duration::from_millis(500);
 /// Round trips that are remembered: about a minute of them.
 const REMEMBERED: usize = 128;
 
+/// Round trips of which the slowest counts.
+const FEW: usize = 4;
+
 /// Pings that may be without an answer and still give a round trip.
 const MAX_OUTSTANDING: usize = 16;
 
@@ -142,7 +145,7 @@ impl Heartbeat {
         });
     }
 
-    /// How long silence may last: max(1.5 s, 4 x the 99th percentile of round trips).
+    /// How long silence may last: max(1.5 s, 4 x the 99th percentile of round trips, or of the second slowest of few).
     pub(crate) fn timeout(&self) -> Duration {
         (4 * self.slowest()).clamp(MIN_TIMEOUT, MAX_TIMEOUT)
     }
@@ -154,7 +157,8 @@ impl Heartbeat {
         sorted.get(sorted.len() / 2).copied()
     }
 
-    /// The 99th percentile of round trips: of at most 128 samples, the second largest.
+    /// The slowest round trip but one: the 99th percentile of 128 samples. A machine that starts an agent answers late now and
+    /// then: of fewer samples, too, one that is late is an accident, and two are what the link is like.
     fn slowest(&self) -> Duration {
         let mut two = [Duration::ZERO; 2];
         for &round_trip in &self.round_trips {
@@ -164,7 +168,7 @@ impl Heartbeat {
                 two[1] = round_trip;
             }
         }
-        if self.round_trips.len() > REMEMBERED / 2 { two[1] } else { two[0] }
+        if self.round_trips.len() > FEW { two[1] } else { two[0] }
     }
 
     fn ping(&mut self, now: Instant) -> u64 {
@@ -275,6 +279,23 @@ mod tests {
             now += INTERVAL;
         }
         assert_eq!(heartbeat.timeout(), MIN_TIMEOUT);
+    }
+
+    #[test]
+    fn one_late_answer_at_the_start_does_not_slow_detection_and_two_do() {
+        let mut now = Instant::now();
+        let mut heartbeat = Heartbeat::new(now);
+        for n in 0..=FEW {
+            let Beat::Ping(nonce) = heartbeat.poll(now) else { panic!("a ping is due") };
+            heartbeat.heard(now);
+            heartbeat.pong(nonce, now + if n == 1 { 900 } else { 5 } * MS);
+            now += INTERVAL;
+            let few = if n == 0 { MIN_TIMEOUT } else { 3_600 * MS };
+            assert_eq!(heartbeat.timeout(), if n < FEW { few } else { MIN_TIMEOUT }, "after {n}");
+        }
+        let Beat::Ping(nonce) = heartbeat.poll(now) else { panic!("a ping is due") };
+        heartbeat.pong(nonce, now + 800 * MS);
+        assert_eq!(heartbeat.timeout(), 3_200 * MS);
     }
 
     #[test]

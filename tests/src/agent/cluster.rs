@@ -8,13 +8,13 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 
 use super::{Agent, Launch};
-use crate::{Host, Lab, REAL_MODEL};
+use crate::{Host, Lab, REAL_MODEL, within};
 
 /// Names the program under test; without it, the one that cargo built beside the test.
 const PROGRAM_VARIABLE: &str = "IDLEWILD_BIN";
 
-/// Finding each other takes this long at most.
-pub const FOUND_WITHIN: Duration = Duration::from_secs(10);
+/// How long tests wait for peers to find each other and to hear what they serve: three times what is promised.
+pub const FOUND_WITHIN: Duration = Duration::from_secs(30);
 
 /// The program under test.
 pub fn program() -> Result<PathBuf> {
@@ -71,10 +71,15 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// The agent that the first believes to lead, once there is one.
+    /// The agent that leads, once all say the same: one that is alone leads itself.
     pub fn leader(&self, deadline: Duration) -> Result<usize> {
-        let (leader, _) = self.0[0].until(deadline, "a coordinator", |status| status.coordinator.clone())?;
-        self.position(&leader.leader)
+        let (leader, _) = within(deadline, "one coordinator", || {
+            let seen = self.0.iter().map(Agent::status).collect::<Result<Vec<_>>>()?;
+            let mut leaders = seen.into_iter().map(|status| status.coordinator.map(|leader| leader.leader));
+            let first = leaders.next().flatten();
+            Ok(if leaders.all(|leader| leader == first) { first } else { None })
+        })?;
+        self.position(&leader)
     }
 
     /// Starts the one at `at` again after its end, from the same home.

@@ -109,7 +109,10 @@ impl Launch {
     pub fn configure(&self, text: &str) -> Result<()> {
         let directory = self.home.join("config");
         fs::create_dir_all(&directory).context("make the directory of settings")?;
-        fs::write(directory.join("config.toml"), text).context("write the settings")
+        // In one step: an agent that looks in between must not see an empty file.
+        let beside = directory.join("config.new");
+        fs::write(&beside, text).context("write the settings")?;
+        fs::rename(&beside, directory.join("config.toml")).context("put the settings in their place")
     }
 
     /// Uses the fake engine, whose one model is `fake`.

@@ -16,6 +16,9 @@ use crate::{Answer, Client, Host, Stream, eventually, within};
 /// The promise: the local API is up within this, whatever else is not.
 pub const API_WITHIN: Duration = Duration::from_secs(5);
 
+/// How long tests wait for it that are about something else.
+const READY_WITHIN: Duration = Duration::from_mins(1);
+
 /// A stopped agent has said goodbye and closed its files by then.
 const STOPPED_WITHIN: Duration = Duration::from_secs(10);
 
@@ -80,7 +83,7 @@ impl Agent {
 
     /// Returns once its API takes requests, whether or not anybody can serve them; fails if the process ends, or after the promised time.
     pub fn wait_for_api(&self) -> Result<Duration> {
-        eventually(API_WITHIN, "the API", || {
+        eventually(READY_WITHIN, "the API", || {
             ensure!(is_running(self.pid()), "the agent ended: {}", self.log_end()?);
             Ok(self.api().is_ok() && self.client()?.get("/ready").is_ok_and(|reply| !reply.text.contains("starting")))
         })
@@ -143,7 +146,7 @@ impl Agent {
 
     /// A ticket for one newcomer.
     pub fn invite(&self) -> Result<String> {
-        let (reply, _) = within(API_WITHIN, "an address to invite to", || {
+        let (reply, _) = within(READY_WITHIN, "an address to invite to", || {
             let reply = self.client()?.post("/idlewild/v1/invite", &json!({ "ttl_s": 600 }))?;
             // 503: it does not listen yet, and says so.
             if reply.status == 503 { Ok(None) } else { reply.successful().map(Some) }
@@ -153,8 +156,9 @@ impl Agent {
 
     /// Where other peers can reach it, as `swarm.peers` wants it.
     pub fn address(&self) -> Result<String> {
-        let port =
-            self.status()?.listeners.iter().find_map(|address| port_of(address)).context("it does not listen")?;
+        let (port, _) = within(READY_WITHIN, "a port to listen on", || {
+            Ok(self.status()?.listeners.iter().find_map(|address| port_of(address)))
+        })?;
         Ok(format!("{}:{port}", self.host().address()))
     }
 

@@ -11,8 +11,11 @@ use super::{SLOWER, Scene, has_grown_little, memory, question};
 /// An offer is waited for 2 s, in case that it was overtaken.
 const TURNED_AWAY_WITHIN: Duration = Duration::from_secs(3);
 
-/// Between two tokens of a worker that is beset: 20 ms apart when all is well.
-const PAUSE_MAX: Duration = Duration::from_millis(500);
+/// Between two tokens of a worker that is beset: 20 ms apart when all is well. One that is held up stands until the rogue reads.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// How long it is watched: what it is asked for takes a quarter of that.
+const BESET: Duration = Duration::from_secs(2);
 
 /// Streams of a rogue that asks for a context again and again.
 const STREAMS: usize = 50;
@@ -77,9 +80,10 @@ fn a_destination_that_pulls_and_does_not_read_holds_nobody_up_and_fills_no_memor
 }
 
 fn goes_on(scene: &Scene, running: super::Running, expected: &str, (beset, before): (Instant, u64)) -> Result<()> {
+    let beset_until = Instant::now() + BESET;
     let answer = running.exactly(expected)?;
     has_grown_little(scene.worker(1), before, GROWTH_MAX_MB)?;
-    let pause = answer.longest_pause_since(beset);
+    let pause = answer.longest_pause_within(beset, beset_until);
     ensure!(answer.moves == 0 && pause < PAUSE_MAX, "paused for {pause:?}: {answer:?}");
     scene.rogue.close_unread();
     Ok(())

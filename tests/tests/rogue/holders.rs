@@ -5,12 +5,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use idlewild_protocol::ContextRefusal;
+use idlewild_tests::agent::Assignment;
 use idlewild_tests::{Filter, Lab, Manner, Seen, Verdict, in_lab};
 
-use super::{QUICKER, Running, Scene, has_grown_little, memory, question};
-
-/// A move by a person: a holder is given up after a second, and what it did not give is made in less.
-const MOVED_WITHIN: Duration = Duration::from_secs(4);
+use super::{QUICKER, Running, Scene, TOKENS, has_grown_little, memory, question};
 
 /// The source goes on meanwhile.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
@@ -63,22 +61,23 @@ fn leave(
     scene.rogue.behave(manner);
     scene.rogue.look();
     let asked = Instant::now();
-    let (moved_within, pause_max) = match leaves {
+    let pause_max = match leaves {
         Leaves::Moved(way) => {
             scene.origin().move_request(&running.request, &honest, way, &[])?;
-            (MOVED_WITHIN, PAUSE_MAX)
+            PAUSE_MAX
         }
         Leaves::Goodbye => {
             scene.rogue.leave(NOTICE_MS);
-            (STOPPED_PAUSE_MAX, STOPPED_PAUSE_MAX)
+            STOPPED_PAUSE_MAX
         }
     };
     scene.rogue.until_seen(SEEN_WITHIN, "a pull", |seen| matches!(seen, Seen::Pulled(_)))?;
     meanwhile(scene)?;
     let story = scene.origin().until_moved(&running.request, &honest)?;
-    let (took, moved) = (asked.elapsed(), Instant::now());
-    ensure!(story.assignments.last().is_some_and(|last| last.worker == honest), "it never moved: {story:#?}");
-    ensure!(took < moved_within, "it moved after {took:?}: {story:#?}");
+    let moved = Instant::now();
+    // Long before its end: the holder was given up, and what it did not give was made.
+    let is_there = |last: &Assignment| last.worker == honest && last.from_index < TOKENS * 9 / 10;
+    ensure!(story.assignments.last().is_some_and(is_there), "it never moved, or late: {story:#?}");
     finish(scene, running, &expected, (asked, moved, pause_max), before)
 }
 
