@@ -71,6 +71,8 @@ if "$program" dev stop --dir "$cluster" >/dev/null 2>&1; then
 fi
 if [[ $keep == no ]]; then
     trap '"$program" dev stop --dir "$cluster" >/dev/null || true' EXIT
+else
+    trap 'printf "The peers stay up. Stop them:  packaging/quickstart.sh --stop\n" >&2' EXIT
 fi
 "$program" "${store[@]}" dev cluster --dir "$cluster" --peers 3 --busy 1 --model "$model" --keep
 
@@ -81,6 +83,7 @@ step "Who answered, and why"
 "$program" explain --home "$cluster/peer-1"
 
 if [[ $keep == yes ]]; then
+    trap - EXIT
     step "The peers stay up"
     cat <<WORDS
 Ask again:  $program run --home $cluster/peer-1 "Why is the sky blue?"

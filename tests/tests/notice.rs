@@ -76,7 +76,7 @@ fn a_machine_that_sleeps_says_goodbye_first_and_serves_again_when_it_wakes() -> 
         let answer = reader.join().map_err(|_| anyhow::anyhow!("a reader panicked"))??;
         ensure!(answer.done && answer.error.is_none(), "{answer:?}");
         let story = origin.explain(&request)?;
-        ensure!(story.assignments.first().context("an assignment")?.cause.as_deref() == Some("sleep"), "{story:#?}");
+        ensure!(story.first_left("sleep"), "{story:#?}");
 
         sleeper.signal(Signal::CONT)?;
         logind.tell("wake")?;

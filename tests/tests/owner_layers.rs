@@ -273,7 +273,7 @@ fn the_doctor_says_what_is_seen_what_is_not_and_what_to_do() -> Verdict {
         let alone = doctor(&["doctor"])?;
         let said = ["X11 ", "session 2 (yours, X11)", "no agent runs", "peers are not told before this machine"];
         for word in
-            said.into_iter().chain(["detected, away after 1 s", "it is not on the system bus: no network", "processor"])
+            said.into_iter().chain(["detected, away after 2 s", "it is not on the system bus: no network", "processor"])
         {
             ensure!(alone.contains(word), "{word:?} is missing in {alone}");
         }

@@ -55,22 +55,25 @@ fn question(number: usize, words: usize) -> serde_json::Value {
     completion(REAL_MODEL, &verses(number, words), TOKENS)
 }
 
-/// A question whose answer is in no doubt, since the model goes on with the verse, and that answer.
-fn undoubted(origin: &Agent, numbers: impl Iterator<Item = usize>, words: usize) -> Result<(serde_json::Value, Answer)> {
-    for number in numbers {
-        let question = question(number, words);
-        let answer = origin.answer(&question)?;
-        let text = answer.text();
-        let said: Vec<&str> = text.split_whitespace().collect();
-        let verse = verses(number, words + said.len());
-        // The last word may be cut.
-        let whole = said.len().saturating_sub(1);
-        let mut both = said.iter().take(whole).zip(verse.split_whitespace().skip(words));
-        if whole > LEAST_PIECES / 2 && both.all(|(said, due)| *said == due) {
-            return Ok((question, answer));
-        }
-    }
-    anyhow::bail!("the model goes on with none of the verses")
+/// Sentences that the model says over and over once it has read them often: each next word is far ahead of the others.
+const REFRAINS: [&str; 2] =
+    ["The cat sat on the mat. ", "How much wood would a woodchuck chuck if a woodchuck could chuck wood? "];
+
+/// A question of at least a thousand words whose answer is in no doubt, and that answer.
+fn undoubted(origin: &Agent, number: usize) -> Result<(serde_json::Value, Answer)> {
+    let refrain = REFRAINS[number % REFRAINS.len()];
+    let words = refrain.split_whitespace().count();
+    let question = completion(REAL_MODEL, &refrain.repeat(1000_usize.div_ceil(words)), TOKENS);
+    let answer = origin.answer(&question)?;
+    let text = answer.text();
+    let said: Vec<&str> = text.split_whitespace().collect();
+    // The last word may be cut.
+    let mut both = said.iter().take(said.len().saturating_sub(1)).zip(refrain.split_whitespace().cycle());
+    ensure!(
+        said.len() > LEAST_PIECES && both.all(|(said, due)| *said == due),
+        "the model does not go on with {refrain:?}: {text}"
+    );
+    Ok((question, answer))
 }
 
 /// An origin without a model and workers with one, each with a scripted owner.
@@ -216,8 +219,7 @@ fn an_owner_gets_the_machine_back_at_once_and_the_answer_goes_on() -> Verdict {
     in_lab(|lab| {
         let Some(cluster) = cluster(lab, &["a", "b", "c"])? else { return Ok(()) };
         for has_standby in [true, false] {
-            let numbers = (usize::from(has_standby)..10).step_by(2);
-            let (question, expected) = undoubted(&cluster.0[0], numbers, 1000)?;
+            let (question, expected) = undoubted(&cluster.0[0], usize::from(has_standby))?;
             let running = Running::begin(cluster.0[0].ask(&question)?, 20)?;
             let source = running.worker(&cluster)?.context("a worker")?;
             let other = 3 - source;

@@ -121,7 +121,7 @@ fn a_machine_on_battery_is_drained_in_time_and_the_answer_goes_on_elsewhere() ->
         ensure!(answer.text() == expected.text(), "{:?} is not {:?}", answer.text(), expected.text());
         let story = cluster.0[0].explain(&request)?;
         ensure!(story.assignments.len() == 2, "{story:#?}");
-        ensure!(story.assignments[0].cause.as_deref() == Some("battery"), "{story:#?}");
+        ensure!(story.first_left("battery"), "{story:#?}");
         let said = rules(worker)?;
         ensure!(said["decides"] == "rules.on_battery" && said["takes_work"] == false, "{said:#}");
 

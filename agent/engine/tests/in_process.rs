@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use idlewild_engine::{Backend, Engine, EngineConfig, EngineError, EnginePhase, FakeRates, SequenceEvent};
 use idlewild_protocol::{FinishReason, JobFailure, JobInput, TokenId};
-use support::{MODEL, answer, chat, fake_config, file, first_token, job, soon, until};
+use support::{MODEL, answer, chat, fake_config, file, first_token, hear, job, soon, until};
 
 async fn loaded(config: EngineConfig) -> Engine {
     let (engine, _) = Engine::in_process(config);
@@ -88,7 +88,8 @@ async fn an_unloaded_model_is_forgotten() {
     let mut stream = engine.submit(job("long", 4000)).await.unwrap();
     first_token(&mut stream).await;
     engine.unload().await;
-    assert_eq!(answer(stream).await.end, Some(SequenceEvent::Failed(JobFailure::Leaving)));
+    let end = hear("its end", &mut stream, SequenceEvent::is_last).await;
+    assert_eq!(end, SequenceEvent::Failed(JobFailure::Leaving));
     assert!(matches!(engine.submit(job("a", 1)).await, Err(EngineError::NoModel)));
     until(&engine, "no model", |s| s.model.is_none() && s.phase == EnginePhase::Starting).await;
     soon("the load", engine.load(file(MODEL))).await.unwrap();

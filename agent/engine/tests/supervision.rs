@@ -6,7 +6,7 @@
 mod support;
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use idlewild_engine::{Engine, EngineConfig, EngineError, EngineNotice, EnginePhase, SequenceEvent};
 use idlewild_protocol::{FinishReason, JobFailure, ModelId};
@@ -54,7 +54,7 @@ async fn a_child_answers_and_reports() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_child_that_is_killed_comes_back_twenty_times() {
     let (engine, mut notices) = started(fake_config(500.0)).await;
-    let mut before = None;
+    let (mut before, mut too_early) = (None, 0);
     for round in 1..=20 {
         let whole = answer(engine.submit(job("short", 3)).await.unwrap()).await;
         assert_eq!(whole.ids.len(), 3, "round {round}");
@@ -66,14 +66,19 @@ async fn a_child_that_is_killed_comes_back_twenty_times() {
         kill_process(process(pid), Signal::KILL).unwrap();
         let end = answer_end(stream).await;
         assert!(matches!(&end, SequenceEvent::Failed(JobFailure::Engine(how)) if how.contains('9')), "{end:?}");
-        let refusal = engine.submit(job("too early", 3)).await;
-        assert!(matches!(refusal, Err(EngineError::BackingOff { .. })), "round {round}: {refusal:?}");
+        // The pause is of a fifth of a second: on a busy machine it may be over.
+        match engine.submit(job("too early", 3)).await {
+            Err(EngineError::BackingOff { .. }) => too_early += 1,
+            Ok(stream) => assert_eq!(answer(stream).await.ids.len(), 3, "round {round}"),
+            Err(other) => panic!("round {round}: {other}"),
+        }
         let exited = soon("the exit's notice", notices.recv()).await.unwrap();
         assert!(matches!(&exited, EngineNotice::Exited { pid: Some(p), restart_in: Some(_), .. } if *p == pid));
         let again = soon("the restart's notice", notices.recv()).await.unwrap();
         assert!(matches!(again, EngineNotice::Restarted { pid: Some(p) } if p != pid), "{again:?}");
     }
     assert_eq!(engine.stats().restarts, 20);
+    assert!(too_early > 0, "twenty pauses that nobody met");
 }
 
 #[cfg(target_os = "linux")]
@@ -105,10 +110,8 @@ async fn a_stopped_engine_is_gone_and_the_next_job_starts_another() {
     let mut stream = engine.submit(job("long", 4000)).await.unwrap();
     first_token(&mut stream).await;
     let pid = engine.pid().unwrap();
-    let began = Instant::now();
-    engine.stop().await;
+    soon("the end", engine.stop()).await;
     assert!(!is_alive(pid), "stop returns when the child is gone");
-    assert!(began.elapsed() < Duration::from_secs(5));
     assert_eq!((engine.pid(), engine.stats().phase), (None, EnginePhase::Absent));
     assert_eq!(answer_end(stream).await, SequenceEvent::Failed(JobFailure::Leaving));
     let whole = answer(engine.submit(job("short", 3)).await.unwrap()).await;
@@ -164,8 +167,11 @@ async fn a_child_that_dies_while_it_restarts_is_tried_again_after_a_longer_pause
         assert!(how.contains(if death == 0 { '9' } else { '7' }), "{how}");
         assert!(*pause >= Duration::from_millis(200 << death), "{death}: {pause:?}");
     }
-    until(&engine, "backing off", |s| s.phase == EnginePhase::BackingOff).await;
-    assert_eq!(engine.stats().restarts, 3);
+    engine.stop().await;
+    // A fourth may have died meanwhile.
+    let more = std::iter::from_fn(|| notices.try_recv().ok());
+    let more = more.filter(|notice| matches!(notice, EngineNotice::Exited { .. })).count();
+    assert_eq!(engine.stats().restarts as usize, 3 + more);
 }
 
 #[cfg(target_os = "linux")]

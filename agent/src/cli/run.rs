@@ -66,9 +66,9 @@ fn prompt_of(given: Option<&str>) -> Result<String, Failure> {
                 .hint("idlewild run \"What is a peer?\", or pipe a prompt into it"));
         }
         Some(_) | None => {
-            let mut text = String::new();
-            stdin.take(MAX_PROMPT_BYTES).read_to_string(&mut text).or_exit(Exit::Failed)?;
-            text
+            let mut bytes = Vec::new();
+            stdin.take(MAX_PROMPT_BYTES).read_to_end(&mut bytes).or_exit(Exit::Failed)?;
+            String::from_utf8(bytes).map_err(|_| Failure::words(Exit::Usage, "the prompt is not text in UTF-8"))?
         }
     };
     if prompt.trim().is_empty() { Err(Failure::words(Exit::Usage, "the prompt is empty")) } else { Ok(prompt) }

@@ -82,7 +82,7 @@ pub(super) async fn down(context: &Context, printer: &mut Printer) -> Result<Exi
         Stopped::NoneRan => return Err(Failure::words(Exit::NoAgent, "no agent is running")),
         Stopped::Ended => printer.note("the agent has stopped"),
         Stopped::Killed => {
-            printer.warning("the agent did not answer and was killed; others notice within seconds, nothing is lost");
+            printer.warning("the agent did not answer and was killed; others notice within seconds, and requests that were asked for at it are lost");
         }
     }
     Ok(Exit::Fine)

@@ -1,12 +1,17 @@
 //! A request's error in words for its client.
 
 use idlewild_coordinator::ownership::{RequestError, RequestErrorKind};
+use idlewild_protocol::PeerId;
 
 use super::{Failure, FailureKind};
 
-/// What happened, peer by peer, and what to do. `output_tokens` of the answer were sent.
-pub(super) fn explain(error: &RequestError, output_tokens: u32) -> Failure {
+/// What happened, peer by peer, and what to do. `output_tokens` of the answer were sent; `me` is where it was asked for.
+pub(super) fn explain(error: &RequestError, output_tokens: u32, me: PeerId) -> Failure {
     let (kind, hint) = match &error.kind {
+        RequestErrorKind::NoPeer if error.peers.iter().any(|reason| reason.peer == me) => (
+            FailureKind::NobodyCanServe,
+            "`idlewild rules` says what keeps this peer from work and how to change that, `idlewild status` what the others do",
+        ),
         RequestErrorKind::NoPeer => (
             FailureKind::NobodyCanServe,
             "`idlewild status` shows what each peer does, and `idlewild rules`, at a peer, what keeps it from work",
@@ -30,7 +35,7 @@ pub(super) fn explain(error: &RequestError, output_tokens: u32) -> Failure {
 #[cfg(test)]
 mod tests {
     use idlewild_coordinator::ownership::{Ending, LossReason, PeerReason, Why};
-    use idlewild_protocol::{PeerId, Unfit};
+    use idlewild_protocol::Unfit;
 
     use super::*;
 
@@ -47,7 +52,10 @@ mod tests {
             one.short(),
             two.short()
         );
-        assert_eq!(explain(&error, 0).message, reasons);
-        assert_eq!(explain(&error, 7).message, format!("the answer is incomplete: after 7 tokens, {reasons}"));
+        let (here, elsewhere) = (explain(&error, 0, two), explain(&error, 7, PeerId([3; 32])));
+        assert_eq!(here.message, reasons);
+        assert!(here.hint.is_some_and(|hint| hint.contains("this peer")), "{here:?}");
+        assert_eq!(elsewhere.message, format!("the answer is incomplete: after 7 tokens, {reasons}"));
+        assert!(elsewhere.hint.is_some_and(|hint| hint.contains("at a peer")), "{elsewhere:?}");
     }
 }

@@ -207,7 +207,9 @@ impl RequestTask {
                     self.shell.lengths.saw(self.machine.spec().model, prompt_tokens, output_tokens, ended);
                     self.last = Some(GenerationEvent::Done { reason, prompt_tokens, output_tokens });
                 }
-                Output::Failed(error) => self.fail(failure::explain(&error, self.machine.log().next_index())),
+                Output::Failed(error) => {
+                    self.fail(failure::explain(&error, self.machine.log().next_index(), self.shell.me));
+                }
                 Output::Moved { from, to, at_index, why } => {
                     info!(from = %from.short(), to = %to.short(), at_index, %why, "moved");
                     story_grew = true;

@@ -3,8 +3,17 @@
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::PathBuf;
+use std::time::Instant;
+
+use core::time::Duration;
 
 use crate::config::Paths;
+
+/// How long somebody who only asks whether a directory is held may hold it.
+const PROBE_MAX: Duration = Duration::from_millis(250);
+
+/// Between two attempts.
+const BETWEEN: Duration = Duration::from_millis(10);
 
 /// The data directory is not free.
 #[derive(Debug, thiserror::Error)]
@@ -42,12 +51,17 @@ impl DataLock {
         let failed = |source| LockError::Io { path: path.clone(), source };
         let mut file =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).map_err(failed)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(LockError::Held { pid: read_pid(&mut file), directory: paths.data.clone() });
+        let until = Instant::now() + PROBE_MAX;
+        loop {
+            match file.try_lock() {
+                Ok(()) => break,
+                // Whoever asks whether it is held holds it for a moment.
+                Err(TryLockError::WouldBlock) if Instant::now() < until => std::thread::sleep(BETWEEN),
+                Err(TryLockError::WouldBlock) => {
+                    return Err(LockError::Held { pid: read_pid(&mut file), directory: paths.data.clone() });
+                }
+                Err(TryLockError::Error(source)) => return Err(failed(source)),
             }
-            Err(TryLockError::Error(source)) => return Err(failed(source)),
         }
         // Only for the message above: a full disk must not keep an agent from starting.
         let _ = write_pid(&mut file);
@@ -68,8 +82,12 @@ impl DataLock {
 }
 
 fn open_held(paths: &Paths) -> Option<File> {
-    let file = OpenOptions::new().read(true).write(true).open(paths.lock_file()).ok()?;
+    let file = open(paths).ok()?;
     matches!(file.try_lock(), Err(TryLockError::WouldBlock)).then_some(file)
+}
+
+fn open(paths: &Paths) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).open(paths.lock_file())
 }
 
 fn read_pid(file: &mut File) -> String {
@@ -101,6 +119,14 @@ mod tests {
         let error = DataLock::take(&paths).unwrap_err().to_string();
         assert!(error.contains(&format!("pid {}", std::process::id())) && error.contains("--home"), "{error}");
         drop(lock);
+        let probed = open(&paths).unwrap();
+        probed.try_lock().unwrap();
+        let taking = std::thread::spawn({
+            let paths = paths.clone();
+            move || DataLock::take(&paths).map(drop)
+        });
+        drop(probed);
+        assert!(taking.join().unwrap().is_ok(), "a probe is outlasted");
         assert!(!DataLock::is_held(&paths));
         assert_eq!(DataLock::holder(&paths), None);
         DataLock::take(&paths).unwrap();

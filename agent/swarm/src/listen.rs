@@ -71,7 +71,8 @@ pub(crate) fn failed(ip: IpAddr, port: u16, transport: &'static str, source: io:
 mod tests {
     use super::*;
 
-    const LOOPBACK: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+    /// One that no other program listens on.
+    const LOOPBACK: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(127, 91, 7, 1));
 
     #[test]
     fn a_taken_port_is_named_whichever_transport_has_it() {

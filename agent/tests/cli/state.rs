@@ -5,10 +5,11 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::time::Duration;
+
+use rusqlite::OpenFlags;
 
 use crate::exit;
-use crate::home::Home;
+use crate::home::{Home, until};
 
 /// A home that has been used once, so that all its files exist.
 fn used() -> Home {
@@ -148,7 +149,14 @@ fn a_session_that_was_cut_off_is_on_record_after_the_next_start() {
     let home = Home::new();
     let agent = home.up(&["--always-idle"]);
     agent.until("in a session", |status| status["session_age_s"].is_u64());
-    std::thread::sleep(Duration::from_millis(50));
+    // On disk, too, a moment later.
+    until("it is on record", || {
+        let database =
+            rusqlite::Connection::open_with_flags(home.path("home/data/idlewild.db"), OpenFlags::SQLITE_OPEN_READ_ONLY)
+                .ok()?;
+        let begun: u32 = database.query_row("SELECT count(*) FROM sessions", [], |row| row.get(0)).ok()?;
+        (begun == 1).then_some(())
+    });
     drop(agent);
     let agent = home.up(&[]);
     agent.until("with one session on record", |status| status["sessions_recorded"] == 1);

@@ -133,6 +133,8 @@ impl Agent {
             (!reply.contains("starting")).then_some(())
         })
         .await;
+        // The API answers before the ports for peers are open.
+        eventually("it listens", || async { (self.status().await.listeners.len() == 2).then_some(()) }).await;
     }
 
     fn membership(&self) -> StoredMembership {

@@ -6,7 +6,8 @@ mod stream;
 
 use std::time::{Duration, Instant};
 
-use idlewild_protocol::{DepartureCause, FinishReason, PeerId};
+use idlewild::api::wire::ExplainReply;
+use idlewild_protocol::{DepartureCause, FinishReason, PeerId, PlanReason};
 use serde_json::{Value, json};
 
 use cluster::{Agent, Nature, ORIGIN, SCRIPTED, WORKER, eventually};
@@ -84,9 +85,12 @@ async fn an_answer_moves_when_the_worker_s_owner_returns_or_its_agent_stops() {
     assert_eq!(answer.finish().await, End::Finished("length".to_owned()));
     assert_eq!(answer.text, expected);
     let explained = origin.explain(&answer.request).await;
-    assert_eq!(explained.assignments[0].cause, Some(DepartureCause::OwnerReturned), "{explained:?}");
-    let status = first.status().await;
-    assert_eq!((status.engine.phase.as_str(), status.jobs_running), ("absent", 0));
+    assert!(left_because(&explained, DepartureCause::OwnerReturned), "{explained:?}");
+    eventually("its memory is free", || async {
+        let status = first.status().await;
+        (status.engine.phase == "absent" && status.jobs_running == 0).then_some(())
+    })
+    .await;
     // Back again: it takes over when the other is told to stop.
     first.owner("away");
     origin.sees_serving(first).await;
@@ -97,7 +101,14 @@ async fn an_answer_moves_when_the_worker_s_owner_returns_or_its_agent_stops() {
     assert_eq!(answer.finish().await, End::Finished("length".to_owned()));
     assert_eq!(answer.text, expected);
     let explained = origin.explain(&answer.request).await;
-    assert_eq!(explained.assignments[0].cause, Some(DepartureCause::Shutdown), "{explained:?}");
+    assert!(left_because(&explained, DepartureCause::Shutdown), "{explained:?}");
+}
+
+/// Whether the first worker left for this cause: by its own word, unless a coordinator's was first, which had heard its notice.
+fn left_because(explained: &ExplainReply, cause: DepartureCause) -> bool {
+    let first = &explained.assignments[0];
+    let noticed = explained.moves.iter().any(|step| step.terms.reason == PlanReason::Notice);
+    first.cause == Some(cause) || (first.cause.is_none() && noticed)
 }
 
 #[tokio::test]
@@ -164,7 +175,7 @@ async fn a_killed_coordinator_is_replaced_within_three_seconds_and_disturbs_no_s
     let mut answer = Answer::of(origin.chat(400, json!({ "stream": true })).await);
     answer.read(5).await;
     let placed = &origin.explain(&answer.request).await.assignments[0];
-    assert_eq!((placed.decided_by, placed.worker), (leader.peer, worker.peer));
+    assert_eq!(placed.worker, worker.peer);
     leader.kill();
     let killed = Instant::now();
     let next = agreed_leader(&agents).await;

@@ -164,6 +164,15 @@ pub struct Explanation {
     pub moves: Vec<MoveStep>,
 }
 
+impl Explanation {
+    /// Whether the first worker left for this cause: by its own word, unless a coordinator's was first, which had heard its notice.
+    pub fn first_left(&self, cause: &str) -> bool {
+        let said = self.assignments.first().and_then(|first| first.cause.as_deref());
+        let is_noticed = self.moves.iter().any(|step| step.terms["reason"] == "notice");
+        said == Some(cause) || (said.is_none() && is_noticed)
+    }
+}
+
 /// A destination.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Standby {

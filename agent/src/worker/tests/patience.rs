@@ -4,14 +4,15 @@ use super::*;
 
 /// A standby that has pulled the prompt, ten tokens behind a source that stands still after twenty. With those twenty.
 async fn lagging(source: &Peer, destination: &Peer) -> (OriginEnd, OriginEnd, Vec<TokenId>) {
-    let mut running = source.runs(job(1, 1, words(100), None));
+    // So short that it comes in the chunks that are asked for before anything is known of the link.
+    let mut running = source.runs(job(1, 1, words(49), None));
     say(&mut running, JobRequest::StopAfter { index: 19 }).await;
     let prompt = prompt_of(&mut running).await;
     let said = tokens(&mut running, 0, 20).await;
     say(&mut running, JobRequest::Offer { to: Some(destination.id()) }).await;
     let mut standby = source.has_prepared(destination, job(1, 0, ids(&prompt, &[]), Some(whole_from(source)))).await;
     // The last one counts as held though nobody has it.
-    assert_eq!(until_held(&mut standby, 100).await, 99);
+    assert_eq!(until_held(&mut standby, 49).await, 48);
     say(&mut standby, JobRequest::Forward { from_index: 0, ids: said[..10].to_vec() }).await;
     (running, standby, said)
 }

@@ -135,10 +135,15 @@ async fn what_a_leaving_peer_has_read_of_a_prompt_is_pulled_from_the_front() {
 #[tokio::test]
 async fn a_worker_that_gets_ready_shows_life_while_a_chunk_is_under_way() {
     let world = World::new();
-    let slow = Gives::Slowly(Duration::from_millis(700));
-    let source = Peer::start(&world, Nature { gives: slow, ..ABLE }, &[]).await;
+    let source = Peer::start(&world, Nature { gives: Gives::Nothing, ..ABLE }, &[]).await;
     let destination = Peer::start(&world, Nature { rates: UNABLE_TO_PREFILL, ..ABLE }, &[&source]).await;
     let (_running, prompt, said) = parked(&source, &destination, 300).await;
+    // As slow as it says it is, it is waited for longer than a sign of life takes.
+    let mut loads = source.worker.loads();
+    for load in &mut loads {
+        load.decode_tps = 0.4;
+    }
+    destination.worker.heard(source.id(), &loads);
     let start = job(1, 2, ids(&prompt, &said[..10]), Some(Pull { holder: source.id(), part: PullPart::Rest }));
     let mut successor = source.has_run(&destination, start).await;
     prompt_of(&mut successor).await;

