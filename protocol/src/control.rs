@@ -1,5 +1,7 @@
 //! The conversation that every pair of connected peers keeps: heartbeats, digests, election, placement.
 
+use std::net::SocketAddr;
+
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +20,12 @@ pub const MAX_MODELS_PER_MESSAGE: usize = 128;
 
 /// Peers that a placement may exclude.
 pub const MAX_EXCLUDED_PEERS: usize = 32;
+
+/// Members that a peer may tell another of: as many as it may be connected to.
+pub const MAX_NEIGHBOURS_PER_MESSAGE: usize = 256;
+
+/// Places of one member that are told.
+pub const MAX_PLACES_PER_MEMBER: usize = 4;
 
 /// Peers whose terms a placement explains: the chosen, the fallback, and the best of the rest.
 pub const MAX_TERMS_PER_PLAN: usize = 16;
@@ -69,6 +77,8 @@ pub enum ControlMessage {
     Plan(Box<Plan>),
     /// To the coordinator: a plan of its is not followed.
     PlanRefused(PlanRefused),
+    /// Whom the sender is connected to, and where it sees them: after connecting, and when that changes.
+    Neighbours(Neighbours),
 }
 
 impl Message for ControlMessage {
@@ -84,6 +94,7 @@ impl Message for ControlMessage {
             Self::Models(list) => list.len() <= MAX_MODELS_PER_MESSAGE && list.iter().all(ModelInfo::is_valid),
             Self::Report(report) => report.is_valid(),
             Self::Plan(plan) => plan.is_valid(),
+            Self::Neighbours(neighbours) => neighbours.is_valid(),
             Self::Ping { .. }
             | Self::Pong { .. }
             | Self::Unchanged(_)
@@ -93,6 +104,36 @@ impl Message for ControlMessage {
             | Self::PlanRefused(_) => true,
         }
     }
+}
+
+/// Whom a peer is connected to without a relay between. Members that do not find each other learn from a third where the
+/// other is, and whether it can be reached through the third.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
+pub struct Neighbours {
+    /// Whether the sender relays for members: they may ask it for a reservation.
+    pub relays: bool,
+    /// In the order of their ids, each once (at most [`MAX_NEIGHBOURS_PER_MESSAGE`]).
+    pub members: Vec<Whereabouts>,
+}
+
+impl Neighbours {
+    fn is_valid(&self) -> bool {
+        self.members.len() <= MAX_NEIGHBOURS_PER_MESSAGE
+            && self.members.is_sorted_by(|one, next| one.peer < next.peer)
+            && self.members.iter().all(|member| member.places.len() <= MAX_PLACES_PER_MEMBER)
+    }
+}
+
+/// Where a member is that the sender is connected to.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Whereabouts {
+    /// Who.
+    pub peer: PeerId,
+    /// Where the sender reaches it, or sees it come from: QUIC and TCP have the same port number (at most
+    /// [`MAX_PLACES_PER_MEMBER`]). Behind a translating router that is the router's place for it.
+    pub places: Vec<SocketAddr>,
+    /// Whether it has a reservation with the sender: the sender relays to it.
+    pub reserved: bool,
 }
 
 /// Which digest of which peer.

@@ -35,8 +35,8 @@ pub use context::{
 };
 pub use control::{
     Ballot, ControlMessage, DepartureCause, DigestVersion, ElectionMessage, MAX_DIGESTS_PER_MESSAGE,
-    MAX_EXCLUDED_PEERS, MAX_MODELS_PER_MESSAGE, MAX_TERMS_PER_PLAN, MAX_VERSIONS_PER_MESSAGE, PeerTerms, PlaceOutcome,
-    PlaceReply, PlaceRequest, Unfit,
+    MAX_EXCLUDED_PEERS, MAX_MODELS_PER_MESSAGE, MAX_NEIGHBOURS_PER_MESSAGE, MAX_PLACES_PER_MEMBER, MAX_TERMS_PER_PLAN,
+    MAX_VERSIONS_PER_MESSAGE, Neighbours, PeerTerms, PlaceOutcome, PlaceReply, PlaceRequest, Unfit, Whereabouts,
 };
 pub use digest::{
     CoordinatorView, Digest, HORIZONS_S, MAX_DIGEST_BYTES, MAX_MODELS_PER_DIGEST, MAX_PAIRS_PER_DIGEST, ModelLoad,

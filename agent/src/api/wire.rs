@@ -145,6 +145,8 @@ pub struct PeerReply {
     pub role: Option<Role>,
     /// The address of the connection.
     pub address: Option<String>,
+    /// Whether all that is said to it passes through another member, since no direct way is known.
+    pub relayed: bool,
     /// Seconds for which it has been connected.
     pub connected_for_s: Option<u64>,
     /// Round trip in microseconds.

@@ -129,7 +129,7 @@ fn row(peer: &PeerReply, status: &StatusReply) -> Vec<String> {
     };
     vec![
         peer.peer.short(),
-        shown_state.to_owned(),
+        if peer.relayed { format!("{shown_state}, relayed") } else { shown_state.to_owned() },
         rtt,
         rate(peer.up_bytes_per_s),
         rate(peer.down_bytes_per_s),
@@ -210,6 +210,7 @@ mod tests {
                 connected: true,
                 role: Some(Role::Member),
                 address: None,
+                relayed: true,
                 connected_for_s: Some(3),
                 rtt_us: Some(340),
                 up_bytes_per_s: Some(110_000_000),
@@ -239,7 +240,9 @@ mod tests {
             assert!(text.contains(expected), "{expected:?} is missing in\n{text}");
         }
         let row = text.lines().last().unwrap();
-        for expected in [&PeerId([2; 32]).short(), "busy", "0.3 ms", "110 MB/s", "98 %", "smol (89 tok/s, 1/4)"] {
+        for expected in
+            [&PeerId([2; 32]).short(), "busy, relayed", "0.3 ms", "110 MB/s", "98 %", "smol (89 tok/s, 1/4)"]
+        {
             assert!(row.contains(expected), "{expected:?} is missing in {row}");
         }
     }

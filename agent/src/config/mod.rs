@@ -22,5 +22,5 @@ pub use reload::{Reload, Reloaded};
 pub use schedule::{Schedule, ScheduleError, WeekTime};
 pub use settings::{
     ApiSettings, Backend, Config, EngineSettings, KEYS, Key, KvType, Layer, LogFormat, LogSettings, ModelSettings,
-    OwnerChoice, OwnerSettings, RuleSettings, SwarmSettings,
+    OwnerChoice, OwnerSettings, Relay, RuleSettings, SwarmSettings,
 };

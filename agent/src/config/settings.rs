@@ -143,6 +143,9 @@ settings! {
         only_interfaces: Vec<String> = Vec::new(),
         /// Whether tunnels (tun*, tap*, wg*, tailscale*, zt*, utun*) are used too.
         tunnels: bool = true,
+        /// Whether this peer passes on what members say to each other that do not reach each other (never contexts):
+        /// "auto" where a member has reached it from another network, "always" or "never".
+        relay: Relay = Relay::Auto,
     }
     /// The engine that runs models, in a process of its own.
     engine: EngineSettings, EnginePart {
@@ -285,6 +288,18 @@ pub enum OwnerChoice {
     AlwaysIdle,
     /// A file.
     Scripted,
+}
+
+/// Whether to relay for members that do not reach each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Relay {
+    /// Where it was reached from another network.
+    Auto,
+    /// From the start.
+    Always,
+    /// Never.
+    Never,
 }
 
 /// How log lines look.

@@ -11,7 +11,7 @@ use idlewild_engine::{
     Backend as EngineBackend, Engine, EngineConfig, EngineNotice, FakeRates, KvType as EngineKvType,
 };
 use idlewild_protocol::{BootId, ModelId, ModelInfo, PeerId, Role};
-use idlewild_swarm::{Identity, InterfaceFilter, Membership, Swarm, SwarmConfig, SwarmEvent};
+use idlewild_swarm::{Identity, InterfaceFilter, Membership, RelayMode, Swarm, SwarmConfig, SwarmEvent};
 use tokio::net::TcpListener;
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio::task::JoinHandle;
@@ -33,7 +33,7 @@ use super::tickets::Tickets;
 use super::votes::Votes;
 use super::{Clock, RunError, watching};
 use crate::api::{self, Api, ApiKey, Hosts};
-use crate::config::{Backend, Config, KvType, Paths, Sources};
+use crate::config::{Backend, Config, KvType, Paths, Relay, Sources};
 use crate::models::ModelStore;
 use crate::origin::{
     Coordinating, Departed, MeasuredOverheads, OpenRequests, OriginNews, Origins, PlacementAsk, Placer, Records,
@@ -192,6 +192,11 @@ pub(super) async fn start_swarm(
             skip: settings.skip_interfaces.clone(),
             only: settings.only_interfaces.clone(),
             tunnels: settings.tunnels,
+        },
+        relay: match settings.relay {
+            Relay::Auto => RelayMode::Auto,
+            Relay::Always => RelayMode::Always,
+            Relay::Never => RelayMode::Never,
         },
         desk: Some(Arc::new(tickets)),
     };

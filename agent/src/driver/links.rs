@@ -150,6 +150,7 @@ mod tests {
             measured_for: None,
             connected_for: Duration::from_mins(1),
             has_bulk: true,
+            is_relayed: false,
         }
     }
 

@@ -71,7 +71,7 @@ impl Driver {
             ControlMessage::Plan(plan) => self.planner.planned(from, *plan),
             ControlMessage::PlanRefused(refused) => self.handle_refused(from, refused),
             // The swarm keeps these to itself.
-            ControlMessage::Ping { .. } | ControlMessage::Pong { .. } => {}
+            ControlMessage::Ping { .. } | ControlMessage::Pong { .. } | ControlMessage::Neighbours(_) => {}
         }
     }
 

@@ -155,6 +155,7 @@ impl Driver {
             connected: link.is_some(),
             role: link.map(|link| link.role),
             address: link.map(|link| link.address.clone()),
+            relayed: link.is_some_and(|link| link.is_relayed),
             connected_for_s: link.map(|link| link.connected_for.as_secs()),
             rtt_us: link.map(|link| link.rtt_us),
             up_bytes_per_s: link.and_then(|link| link.up_bytes_per_s),

@@ -16,8 +16,8 @@ use idlewild_protocol::{
     LayoutFingerprint, ModelId, PeerId, RequestId, Role, Sampling, SwarmId,
 };
 use idlewild_swarm::{
-    ContextServer, Identity, InterfaceFilter, JobClient, JobServer, Membership, Pulled, Swarm, SwarmConfig, SwarmEvent,
-    start,
+    ContextServer, Identity, InterfaceFilter, JobClient, JobServer, Membership, Pulled, RelayMode, Swarm, SwarmConfig,
+    SwarmEvent, start,
 };
 use tokio::sync::mpsc;
 
@@ -234,6 +234,7 @@ async fn member(
         static_peers,
         address_book: None,
         interfaces: InterfaceFilter::default(),
+        relay: RelayMode::default(),
         desk: None,
     };
     Ok(start(config).await?)

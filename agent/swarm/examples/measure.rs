@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use idlewild_protocol::{BootId, CertificateChain, Message, PeerId, SwarmId};
 use idlewild_swarm::{
-    Founded, Identity, InterfaceFilter, Membership, Swarm, SwarmConfig, SwarmEvent, found_swarm, issue_member, start,
+    Founded, Identity, InterfaceFilter, Membership, RelayMode, Swarm, SwarmConfig, SwarmEvent, found_swarm,
+    issue_member, start,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::sync::mpsc;
@@ -205,6 +206,7 @@ fn config(identity: Identity, membership: Membership, static_peers: Vec<String>)
         static_peers,
         address_book: None,
         interfaces: InterfaceFilter::default(),
+        relay: RelayMode::default(),
         desk: None,
     }
 }

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use idlewild_protocol::{BootId, Certificate, CertificateChain, Role, SwarmId};
-use idlewild_swarm::{Identity, InterfaceFilter, Membership, SwarmConfig, SwarmEvent, start};
+use idlewild_swarm::{Identity, InterfaceFilter, Membership, RelayMode, SwarmConfig, SwarmEvent, start};
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -41,6 +41,7 @@ async fn main() -> Result<(), Failure> {
         static_peers: arguments.collect(),
         address_book: None,
         interfaces: InterfaceFilter::default(),
+        relay: RelayMode::default(),
         desk: None,
     };
     let begun = Instant::now();

@@ -17,10 +17,15 @@ pub(crate) enum Carrier {
     Quic,
     /// Bulk, and everything where UDP does not pass.
     Tcp,
+    /// Through another member: everything but bulk, where no other way is known.
+    Circuit,
 }
 
 impl Carrier {
-    pub(crate) const BOTH: [Self; 2] = [Self::Quic, Self::Tcp];
+    /// Without anybody between.
+    pub(crate) const DIRECT: [Self; 2] = [Self::Quic, Self::Tcp];
+
+    pub(crate) const ALL: [Self; 3] = [Self::Quic, Self::Tcp, Self::Circuit];
 }
 
 /// Where a peer listens: QUIC and TCP have the same port number.
@@ -35,17 +40,24 @@ impl fmt::Display for Place {
 }
 
 impl Place {
-    /// The multiaddress for one carrier.
-    pub(crate) fn address(self, carrier: Carrier) -> Multiaddr {
-        let host = Multiaddr::from(self.0.ip());
-        match carrier {
-            Carrier::Quic => host.with(Protocol::Udp(self.0.port())).with(Protocol::QuicV1),
-            Carrier::Tcp => host.with(Protocol::Tcp(self.0.port())),
-        }
+    pub(crate) fn quic(self) -> Multiaddr {
+        Multiaddr::from(self.0.ip()).with(Protocol::Udp(self.0.port())).with(Protocol::QuicV1)
     }
 
-    /// The place and the carrier of a multiaddress; none for other transports and for names.
+    pub(crate) fn tcp(self) -> Multiaddr {
+        Multiaddr::from(self.0.ip()).with(Protocol::Tcp(self.0.port()))
+    }
+
+    /// Both multiaddresses.
+    pub(crate) fn addresses(self) -> [Multiaddr; 2] {
+        [self.quic(), self.tcp()]
+    }
+
+    /// The place and the carrier of a multiaddress; none for other transports, for names, and for circuits.
     pub(crate) fn of(address: &Multiaddr) -> Option<(Self, Carrier)> {
+        if is_circuit(address) {
+            return None;
+        }
         let mut parts = address.iter();
         let ip = ip_of(&parts.next()?)?;
         let transport = (parts.next()?, parts.next());
@@ -67,6 +79,16 @@ fn ip_of(part: &Protocol<'_>) -> Option<IpAddr> {
     } else {
         None
     }
+}
+
+/// Whether the address leads through a relay.
+pub(crate) fn is_circuit(address: &Multiaddr) -> bool {
+    address.iter().any(|part| part == Protocol::P2pCircuit)
+}
+
+/// The address of whoever `relay` relays to, where `relay` itself is at `address`.
+pub(crate) fn circuit(address: Multiaddr, relay: libp2p::PeerId) -> Multiaddr {
+    address.with(Protocol::P2p(relay)).with(Protocol::P2pCircuit)
 }
 
 /// The peer at the end of a multiaddress, where it names one.
@@ -143,13 +165,23 @@ mod tests {
     fn a_place_has_an_address_for_each_carrier_and_back() {
         for text in ["10.0.0.2:14354", "[fd00::2]:1"] {
             let place = Place(text.parse().unwrap());
-            for carrier in Carrier::BOTH {
-                assert_eq!(Place::of(&place.address(carrier)), Some((place, carrier)), "{text} {carrier:?}");
-            }
+            assert_eq!(Place::of(&place.quic()), Some((place, Carrier::Quic)), "{text}");
+            assert_eq!(Place::of(&place.tcp()), Some((place, Carrier::Tcp)), "{text}");
         }
         assert_eq!(Place::of(&"/ip4/1.2.3.4/udp/5".parse().unwrap()), None);
         assert_eq!(Place::of(&"/dns4/a/tcp/5".parse().unwrap()), None);
         assert_eq!(Place::of(&"/ip4/1.2.3.4/tcp/5/ws".parse().unwrap()), None);
+    }
+
+    #[test]
+    fn a_circuit_has_no_place() {
+        let relay = to_libp2p(crate::Identity::from_seed([1; 32]).peer_id()).unwrap();
+        let place = Place("10.0.0.2:14354".parse().unwrap());
+        for address in place.addresses() {
+            assert!(!is_circuit(&address));
+            let through = circuit(address, relay);
+            assert_eq!((is_circuit(&through), Place::of(&through)), (true, None));
+        }
     }
 
     #[test]

@@ -3,18 +3,18 @@
 use core::time::Duration;
 
 use libp2p::connection_limits::{self, ConnectionLimits};
-use libp2p::mdns;
 use libp2p::swarm::NetworkBehaviour;
 use libp2p::swarm::behaviour::toggle::Toggle;
+use libp2p::{mdns, relay};
 
 use crate::streams::Streams;
 
 /// Peers that may be connected at once. Above about 200, gossip needs another form.
 pub(crate) const MAX_PEERS: u32 = 256;
 
-/// Connections a peer: QUIC and TCP, each perhaps dialled from both ends until the spare one closes; and two of a copy of
-/// its data directory, which must come as far as to hear what it is.
-const MAX_PER_PEER: u32 = 6;
+/// Connections a peer: QUIC, TCP and a circuit, each perhaps dialled from both ends until the spare one closes; and two of
+/// a copy of its data directory, which must come as far as to hear what it is.
+const MAX_PER_PEER: u32 = 8;
 
 /// Handshakes at once that others began. Each holds some tens of kilobytes.
 const MAX_PENDING_INCOMING: u32 = 64;
@@ -35,6 +35,10 @@ pub(crate) struct Behaviour {
     limits: connection_limits::Behaviour,
     pub(crate) streams: Streams,
     mdns: Toggle<mdns::tokio::Behaviour>,
+    /// Relays for members, where it may.
+    pub(crate) relay: Toggle<relay::Behaviour>,
+    /// Has others relay for this peer.
+    circuits: Toggle<relay::client::Behaviour>,
 }
 
 impl Behaviour {
@@ -44,7 +48,13 @@ impl Behaviour {
             .with_max_established(Some(2 * MAX_PEERS + MAX_PENDING_INCOMING))
             .with_max_pending_incoming(Some(MAX_PENDING_INCOMING))
             .with_max_pending_outgoing(Some(MAX_PENDING_OUTGOING));
-        Self { limits: connection_limits::Behaviour::new(limits), streams, mdns: mdns.into() }
+        let limits = connection_limits::Behaviour::new(limits);
+        Self { limits, streams, mdns: mdns.into(), relay: None.into(), circuits: None.into() }
+    }
+
+    /// The same with relays, at both ends.
+    pub(crate) fn relaying(self, relay: relay::Behaviour, circuits: relay::client::Behaviour) -> Self {
+        Self { relay: Some(relay).into(), circuits: Some(circuits).into(), ..self }
     }
 }
 

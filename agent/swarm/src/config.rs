@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use idlewild_protocol::{BootId, CertificateChain, PeerId, Refusal, TicketId, TicketSecret};
 
-use crate::{Identity, InterfaceFilter, Membership};
+use crate::{Identity, InterfaceFilter, Membership, RelayMode};
 
 /// Trades tickets for certificates. The agent implements it on its database.
 ///
@@ -44,6 +44,8 @@ pub struct SwarmConfig {
     pub address_book: Option<PathBuf>,
     /// Which interfaces count.
     pub interfaces: InterfaceFilter,
+    /// Whether to relay for members that do not reach each other.
+    pub relay: RelayMode,
     /// Who answers newcomers with a ticket; none refuses them.
     pub desk: Option<Arc<dyn TicketDesk>>,
 }

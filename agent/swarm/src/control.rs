@@ -3,13 +3,16 @@
 //! The peer with the smaller id opens the stream. Pings are answered here, on the swarm's own threads, whatever the
 //! agent is doing; messages for an agent that does not take them are dropped and counted (all of them are repeated or
 //! have deadlines of their own), while arrivals, departures and jobs keep room of their own in the queue.
+//!
+//! A conversation that began through a relay moves to a direct connection when there is one. Both sides write on the new
+//! stream and close their half of the old one, whoever opened it last: the end of the old stream must not overtake the new
+//! one. What the old one still brings is read first.
 
 use core::sync::atomic::Ordering;
 use core::time::Duration;
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
-use futures::io::{ReadHalf, WriteHalf};
 use idlewild_protocol::{ControlMessage, DepartureCause, frame};
 use libp2p::Stream;
 use tokio::sync::{mpsc, oneshot};
@@ -18,7 +21,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::event::{Departure, SwarmEvent};
-use crate::frames::{FrameReader, FrameWriter, ReadError, framed};
+use crate::event_loop::Report;
+use crate::frames::{ReadError, StreamReader, StreamWriter, framed};
 use crate::handle::Shared;
 use crate::heartbeat::{Beat, Heartbeat};
 use crate::peer::PeerState;
@@ -41,6 +45,12 @@ const GOODBYE_LIMIT: Duration = Duration::from_secs(5);
 /// How long the last frames may take.
 const CLOSE_LIMIT: Duration = Duration::from_millis(300);
 
+/// How long a stream that a conversation has left may bring what is still on its way: less than a silence may last.
+const DRAIN_LIMIT: Duration = Duration::from_millis(700);
+
+/// Streams that may wait for the writer.
+const MOVES_QUEUE: usize = 2;
+
 /// What the event loop tells a conversation.
 #[derive(Debug)]
 pub(crate) enum Order {
@@ -48,6 +58,8 @@ pub(crate) enum Order {
     Suspect,
     /// Another process says that it is this peer. Answered if the peer proves to be alive, dropped if not.
     Prove(oneshot::Sender<()>),
+    /// A better connection is there: the conversation goes on on this stream of it.
+    MoveTo(Box<Stream>),
     /// This peer leaves.
     Leave { cause: DepartureCause, notice_ms: u32 },
 }
@@ -69,6 +81,7 @@ pub(crate) struct Conversation {
     pub(crate) shared: Arc<Shared>,
     pub(crate) events: mpsc::Sender<SwarmEvent>,
     pub(crate) presence: Presence,
+    pub(crate) reporter: mpsc::Sender<Report>,
 }
 
 impl Conversation {
@@ -84,20 +97,26 @@ impl Conversation {
         drop(self.events.send(SwarmEvent::Connected { peer, role, boot }).await);
         self.presence.told.cancel();
         tracing::info!(%peer, boot = boot.0, ?role, "peer connected");
-        let (mut reader, writer) = framed(stream);
+        let (reader, writer) = framed(stream);
         let (urgent, urgent_queue) = mpsc::channel(URGENT_QUEUE);
-        let writing = tokio::spawn(write(writer, urgent_queue, queue, Arc::clone(&self.shared)));
+        let (writers, next_writers) = mpsc::channel(MOVES_QUEUE);
+        let frames = Frames { urgent: urgent_queue, queue, writers: next_writers };
+        let writing = tokio::spawn(write(writer, frames, Arc::clone(&self.shared)));
         let mut talk = Talk {
             conversation: self,
             heartbeat: Heartbeat::new(Instant::now()),
+            reader,
+            counted: 0,
+            next: None,
             urgent,
+            writers,
             goodbye: None,
             provers: Vec::new(),
             leaving: false,
         };
-        let why = talk.run(&mut reader, orders).await;
-        let leaving = talk.leaving;
-        drop(talk);
+        let why = talk.run(orders).await;
+        let Talk { mut reader, leaving, urgent, .. } = talk;
+        drop(urgent);
         // The writer ends with its urgent queue; what it cannot write in time is lost with the stream.
         let stop = writing.abort_handle();
         if timeout(CLOSE_LIMIT, writing).await.is_err() {
@@ -121,11 +140,31 @@ impl Conversation {
     }
 }
 
+/// The stream to read when the present one ends, or at this moment.
+struct Next {
+    reader: StreamReader,
+    until: Instant,
+    /// Whoever opened the stream: dropped when the old one is not read any more, so that its other half may end.
+    _turned: Option<oneshot::Sender<()>>,
+}
+
+/// The stream to write from now on.
+struct NextWriter {
+    writer: StreamWriter,
+    is_turned: Option<oneshot::Receiver<()>>,
+}
+
 /// A conversation while it lasts.
 struct Talk<'a> {
     conversation: &'a Conversation,
     heartbeat: Heartbeat,
+    reader: StreamReader,
+    /// Bytes of this reader that the counters know.
+    counted: u64,
+    next: Option<Next>,
     urgent: mpsc::Sender<Vec<u8>>,
+    /// What the writer is to go on with.
+    writers: mpsc::Sender<NextWriter>,
     /// The peer's, and until when a closing connection is its end.
     goodbye: Option<(DepartureCause, Instant)>,
     provers: Vec<oneshot::Sender<()>>,
@@ -134,27 +173,31 @@ struct Talk<'a> {
 }
 
 impl Talk<'_> {
-    async fn run(
-        &mut self,
-        reader: &mut FrameReader<ReadHalf<Stream>>,
-        mut orders: mpsc::Receiver<Order>,
-    ) -> Departure {
-        let mut counted = 0;
+    async fn run(&mut self, mut orders: mpsc::Receiver<Order>) -> Departure {
         loop {
             if let Some(why) = self.beat() {
                 return why;
             }
-            let due = self.heartbeat.due();
+            let mut due = self.heartbeat.due();
+            if let Some(Next { until, .. }) = self.next {
+                due = due.min(until);
+                if Instant::now() >= until {
+                    self.turn_to_next();
+                }
+            }
             tokio::select! {
-                message = reader.next::<ControlMessage>() => {
-                    self.conversation.shared.counters.received.fetch_add(reader.total() - counted, Ordering::Relaxed);
-                    counted = reader.total();
+                message = self.reader.next::<ControlMessage>() => {
+                    let new = self.reader.total() - self.counted;
+                    self.conversation.shared.counters.received.fetch_add(new, Ordering::Relaxed);
+                    self.counted = self.reader.total();
                     match message {
                         Ok(message) => self.handle_message(message),
+                        Err(ReadError::End | ReadError::Broken) if self.next.is_some() => self.turn_to_next(),
                         Err(error) => return self.ended(&error),
                     }
                 }
                 order = orders.recv() => match order {
+                    Some(Order::MoveTo(stream)) => self.move_to(*stream),
                     Some(Order::Leave { cause, notice_ms }) => {
                         self.say(&ControlMessage::Goodbye { cause, notice_ms });
                         self.leaving = true;
@@ -171,6 +214,24 @@ impl Talk<'_> {
                 },
                 () = sleep_until(due.into()) => {}
             }
+        }
+    }
+
+    /// Writes on another stream from now on, and reads it when the present one ends.
+    fn move_to(&mut self, stream: Stream) {
+        let (reader, writer) = framed(stream);
+        let opened = self.conversation.shared.me < self.conversation.state.peer;
+        let (turned, is_turned) = opened.then(oneshot::channel).unzip();
+        if self.writers.try_send(NextWriter { writer, is_turned }).is_ok() {
+            self.turn_to_next();
+            self.next = Some(Next { reader, until: Instant::now() + DRAIN_LIMIT, _turned: turned });
+        }
+    }
+
+    fn turn_to_next(&mut self) {
+        if let Some(Next { reader, .. }) = self.next.take() {
+            self.reader = reader;
+            self.counted = 0;
         }
     }
 
@@ -196,6 +257,10 @@ impl Talk<'_> {
             self.say(&ControlMessage::Pong { nonce });
         } else if let ControlMessage::Pong { nonce } = message {
             self.handle_pong(nonce, now);
+        } else if let ControlMessage::Neighbours(neighbours) = message {
+            let report = Report::Neighbours { from: self.conversation.state.peer, neighbours };
+            // An event loop that is this busy hears the next one.
+            drop(self.conversation.reporter.try_send(report));
         } else {
             if let ControlMessage::Goodbye { cause, notice_ms } = message {
                 let limit = Duration::from_millis(notice_ms.into()) + GOODBYE_LIMIT;
@@ -254,23 +319,41 @@ impl Talk<'_> {
 
 /// The peer ends its stream when it has read ours to the end, goodbye included. Closing the connection before that
 /// would overtake what is still on its way.
-async fn wait_for_end(reader: &mut FrameReader<ReadHalf<Stream>>) {
+async fn wait_for_end(reader: &mut StreamReader) {
     let end = async { while reader.next::<ControlMessage>().await.is_ok() {} };
     // A peer that does not answer in time will learn of our departure without the goodbye.
     drop(timeout(CLOSE_LIMIT, end).await);
 }
 
+/// What a conversation's writer is given.
+struct Frames {
+    /// To be written first; its end is the writer's.
+    urgent: mpsc::Receiver<Vec<u8>>,
+    queue: mpsc::Receiver<Vec<u8>>,
+    /// Streams to go on with.
+    writers: mpsc::Receiver<NextWriter>,
+}
+
 /// Writes to the stream, urgent frames first, until the urgent queue ends or the stream breaks.
-async fn write(
-    mut writer: FrameWriter<WriteHalf<Stream>>,
-    mut urgent: mpsc::Receiver<Vec<u8>>,
-    mut queue: mpsc::Receiver<Vec<u8>>,
-    shared: Arc<Shared>,
-) {
+async fn write(mut writer: StreamWriter, mut frames: Frames, shared: Arc<Shared>) {
+    let Frames { urgent, queue, writers } = &mut frames;
     let mut counted = 0;
     loop {
         tokio::select! {
             biased;
+            Some(next) = writers.recv() => {
+                // All was flushed. The other side reads the end of the old stream, at last when it is dropped.
+                let mut old = core::mem::replace(&mut writer, next.writer);
+                tokio::spawn(async move {
+                    if let Some(is_turned) = next.is_turned {
+                        // Its sender is only ever dropped.
+                        drop(timeout(DRAIN_LIMIT, is_turned).await);
+                    }
+                    drop(timeout(CLOSE_LIMIT, old.close()).await);
+                });
+                counted = 0;
+                continue;
+            }
             frame = urgent.recv() => match frame {
                 Some(frame) => writer.push(&frame),
                 None => break,

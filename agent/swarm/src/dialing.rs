@@ -3,9 +3,12 @@
 //! Each known peer should have one QUIC and one TCP connection. The peer with the smaller id dials first and the other
 //! a little later, so that two peers that find each other at once do not cross. What fails is tried again after 0.5 s,
 //! doubling to 30 s; a new address of ours, or the peer's reappearance in discovery, starts from the beginning.
+//!
+//! A peer that cannot be dialled is called through a member that relays to it. From then on both dial each other again: a
+//! router lets in what answers a packet that went out, so that of two attempts that fall together one gets through.
 
 use core::time::Duration;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use idlewild_protocol::PeerId;
@@ -40,6 +43,8 @@ pub(crate) enum Target {
 pub(crate) enum Step {
     /// Dial these places, at once, over this carrier.
     Dial { target: Target, carrier: Carrier, places: Vec<Place> },
+    /// Have one of these members relay to the peer.
+    Call { peer: PeerId, relays: Vec<PeerId> },
     /// Look a name up.
     Resolve { index: usize, host: String, port: u16 },
 }
@@ -49,6 +54,7 @@ pub(crate) enum Step {
 pub(crate) struct Have {
     pub(crate) quic: bool,
     pub(crate) tcp: bool,
+    pub(crate) circuit: bool,
 }
 
 impl Have {
@@ -56,6 +62,7 @@ impl Have {
         match carrier {
             Carrier::Quic => self.quic,
             Carrier::Tcp => self.tcp,
+            Carrier::Circuit => self.circuit,
         }
     }
 }
@@ -65,6 +72,22 @@ struct Known {
     /// The last confirmed first; at most [`MAX_PLACES`].
     places: Vec<Place>,
     attempts: [Attempts; 2],
+    /// Connected members that relay to it.
+    relays: BTreeSet<PeerId>,
+    calls: Attempts,
+}
+
+impl Known {
+    fn new(first: Instant) -> Self {
+        let attempts = [Attempts::at(first); 2];
+        Self { places: Vec::new(), attempts, relays: BTreeSet::new(), calls: Attempts::at(first) }
+    }
+
+    /// Whether it is time to have somebody relay: there is no way, and each direct one that is known has failed.
+    fn is_to_be_called(&self, have: Have, now: Instant) -> bool {
+        let has_tried = self.places.is_empty() || self.attempts.iter().all(|attempts| attempts.failures() > 0);
+        !self.relays.is_empty() && have == Have::default() && has_tried && self.calls.is_due(now)
+    }
 }
 
 #[derive(Debug)]
@@ -122,13 +145,33 @@ impl Dialing {
         }
     }
 
+    /// What a connected member says of a peer: where it sees it, and whether it relays to it.
+    pub(crate) fn hear(&mut self, peer: PeerId, places: &[Place], relay: Option<PeerId>, now: Instant) {
+        let first = self.first_attempt(peer, now);
+        let Some(known) = self.known(peer, first) else { return };
+        for place in places.iter().filter(|place| !known.places.contains(place)).copied().collect::<Vec<_>>() {
+            // Whatever is told, it costs one of what we know ourselves.
+            known.places.truncate(MAX_PLACES - 1);
+            known.places.push(place);
+        }
+        if relay.is_some_and(|relay| known.relays.insert(relay)) {
+            known.calls.restart(first);
+        }
+    }
+
+    /// A member does not relay any more: to one peer, or, where none is named, to nobody.
+    pub(crate) fn is_no_relay(&mut self, relay: PeerId, to: Option<PeerId>) {
+        for (_, known) in self.known.iter_mut().filter(|(peer, _)| to.is_none_or(|to| to == **peer)) {
+            known.relays.remove(&relay);
+        }
+    }
+
     /// What is known of a peer; none for ourselves, and where no more peers can be known.
     fn known(&mut self, peer: PeerId, first: Instant) -> Option<&mut Known> {
         if peer == self.me || (!self.known.contains_key(&peer) && self.known.len() >= MAX_KNOWN) {
             return None;
         }
-        let new = || Known { places: Vec::new(), attempts: [Attempts::at(first); 2] };
-        Some(self.known.entry(peer).or_insert_with(new))
+        Some(self.known.entry(peer).or_insert_with(|| Known::new(first)))
     }
 
     /// What to do now. `wait_until` tells when a peer that was refused may be dialled again.
@@ -141,11 +184,17 @@ impl Dialing {
         let mut steps = Vec::new();
         for (peer, known) in &mut self.known {
             let waits = wait_until(*peer).is_some_and(|until| now < until);
-            if waits || known.places.is_empty() {
+            if waits {
                 continue;
             }
             let have = have(*peer);
-            plan_dials(Target::Peer(*peer), &known.places, &mut known.attempts, have, now, &mut steps);
+            if !known.places.is_empty() {
+                plan_dials(Target::Peer(*peer), &known.places, &mut known.attempts, have, now, &mut steps);
+            }
+            if known.is_to_be_called(have, now) && steps.len() < MAX_DIALS {
+                known.calls.begin();
+                steps.push(Step::Call { peer: *peer, relays: known.relays.iter().copied().collect() });
+            }
         }
         for (index, fixed) in self.statics.iter_mut().enumerate() {
             let connected = fixed.peer.is_some_and(|peer| have(peer) != Have::default());
@@ -181,12 +230,19 @@ impl Dialing {
     }
 
     /// A dial led to a connection with `peer`, which has yet to pass its hello.
-    pub(crate) fn connected(&mut self, target: Target, carrier: Carrier, peer: PeerId, place: Place, now: Instant) {
+    pub(crate) fn connected(
+        &mut self,
+        target: Target,
+        carrier: Carrier,
+        peer: PeerId,
+        place: Option<Place>,
+        now: Instant,
+    ) {
         if let Some(attempts) = self.attempts(target, carrier) {
             // The next one is due only when this connection has had the time for a hello.
             attempts.connected(now);
         }
-        if let Target::Static(index) = target {
+        if let (Target::Static(index), Some(place)) = (target, place) {
             self.learn(peer, place, false, now);
             if let Some(fixed) = self.statics.get_mut(index) {
                 fixed.peer = Some(peer);
@@ -202,12 +258,19 @@ impl Dialing {
         if let Some(place) = place {
             self.learn(peer, place, false, now);
         }
+        let dial = self.first_attempt(peer, now);
         if let Some(known) = self.known.get_mut(&peer) {
+            if carrier == Carrier::Circuit {
+                known.calls.restart(now);
+                // It dials now, too.
+                known.attempts.iter_mut().for_each(|attempts| attempts.restart(dial));
+                return;
+            }
             if let Some(at) = place.and_then(|place| known.places.iter().position(|other| *other == place)) {
                 known.places.swap(0, at);
             }
             let first = now + SECOND_DELAY;
-            for (of, attempts) in Carrier::BOTH.into_iter().zip(&mut known.attempts) {
+            for (of, attempts) in Carrier::DIRECT.into_iter().zip(&mut known.attempts) {
                 // The other carrier need not wait for what failed earlier: the peer is there now.
                 let next = if of == carrier { now } else { attempts.next().min(first) };
                 attempts.restart(next);
@@ -276,15 +339,18 @@ impl Dialing {
     }
 
     fn attempts(&mut self, target: Target, carrier: Carrier) -> Option<&mut Attempts> {
-        let both = match target {
-            Target::Peer(peer) => &mut self.known.get_mut(&peer)?.attempts,
-            Target::Static(index) => &mut self.statics.get_mut(index)?.attempts,
+        let ([quic, tcp], calls) = match target {
+            Target::Peer(peer) => {
+                let known = self.known.get_mut(&peer)?;
+                (&mut known.attempts, Some(&mut known.calls))
+            }
+            Target::Static(index) => (&mut self.statics.get_mut(index)?.attempts, None),
         };
-        let [quic, tcp] = both;
-        Some(match carrier {
-            Carrier::Quic => quic,
-            Carrier::Tcp => tcp,
-        })
+        match carrier {
+            Carrier::Quic => Some(quic),
+            Carrier::Tcp => Some(tcp),
+            Carrier::Circuit => calls,
+        }
     }
 }
 
@@ -300,7 +366,7 @@ fn plan_dials(
     now: Instant,
     steps: &mut Vec<Step>,
 ) {
-    for (carrier, attempts) in Carrier::BOTH.into_iter().zip(attempts) {
+    for (carrier, attempts) in Carrier::DIRECT.into_iter().zip(attempts) {
         if !have.has(carrier) && attempts.is_due(now) && steps.len() < MAX_DIALS {
             attempts.begin();
             // A static address is dialled one place at a time: another one after each failure.

@@ -110,6 +110,11 @@ impl Interfaces {
         !own && !behind_skipped && !ip.is_unspecified() && !ip.is_multicast() && !is_link_local_v6(ip)
     }
 
+    /// Whether an address is of none of our own networks.
+    pub(crate) fn is_foreign(&self, ip: IpAddr) -> bool {
+        !ip.is_loopback() && self.nearest(ip).is_none()
+    }
+
     /// The interfaces that count and have an IPv4 address, for multicast.
     pub(crate) fn multicast_candidates(&self) -> Vec<(String, std::net::Ipv4Addr)> {
         let counts = |local: &&LocalAddress| !local.ip.is_loopback() && self.filter.accepts(&local.interface);

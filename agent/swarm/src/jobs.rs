@@ -72,8 +72,12 @@ pub struct JobServer {
 
 impl JobServer {
     /// Waits for the start, or the prepare, on a stream that was just accepted.
-    pub(crate) async fn accept(peer: PeerId, stream: Stream, runtime: Handle) -> Result<SwarmEvent, JobLost> {
-        let mut server = Self { peer, ends: Ends::new(stream, runtime, None) };
+    pub(crate) async fn accept(
+        peer: PeerId,
+        Opened { stream, slot }: Opened,
+        runtime: Handle,
+    ) -> Result<SwarmEvent, JobLost> {
+        let mut server = Self { peer, ends: Ends::new(stream, runtime, slot) };
         match timeout(START_LIMIT, server.next()).await {
             Ok(Ok(JobRequest::Start(start))) => Ok(SwarmEvent::Job { job: server, start }),
             Ok(Ok(JobRequest::Prepare(start))) => Ok(SwarmEvent::Prepare { job: server, start }),

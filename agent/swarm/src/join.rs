@@ -11,7 +11,7 @@ use libp2p::swarm::{ConnectionId, DialError, SwarmEvent as Libp2pEvent};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
-use crate::address::{Carrier, Written, with_peer};
+use crate::address::{Place, Written, with_peer};
 use crate::behaviour::Behaviour;
 use crate::gate::Gate;
 use crate::hello::{self, Failure, Member, Outcome, Showing};
@@ -104,15 +104,14 @@ struct Attempt<'a> {
 impl<'a> Attempt<'a> {
     fn new(keypair: &Keypair, me: PeerId, ticket: &'a Ticket) -> Result<Self, JoinError> {
         let places = ticket.addresses.iter().filter_map(|text| Written::parse(text)?.place());
-        let mut addresses: Vec<_> =
-            places.flat_map(|place| Carrier::BOTH.map(|carrier| place.address(carrier))).collect();
+        let mut addresses: Vec<_> = places.flat_map(Place::addresses).collect();
         addresses.dedup();
         let issuer = to_libp2p(ticket.issuer).filter(|_| !addresses.is_empty()).ok_or(JoinError::NoAddress)?;
         // The user names the addresses: no filter.
         let gate =
             Gate::new(Interfaces::new(InterfaceFilter { skip: Vec::new(), only: Vec::new(), tunnels: true }, true));
         let behaviour = Behaviour::new(Streams::new(gate), None);
-        let swarm = new_swarm(keypair, ticket.swarm, behaviour).map_err(JoinError::Runtime)?;
+        let swarm = new_swarm(keypair, ticket.swarm, behaviour, None).map_err(JoinError::Runtime)?;
         Ok(Self { swarm, me, issuer, ticket, addresses })
     }
 

@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use libp2p::Multiaddr;
 
 use crate::StartError;
-use crate::address::{Carrier, Place};
+use crate::address::Place;
 
 /// Attempts to find a number that is free in both transports.
 const MAX_ATTEMPTS: usize = 32;
@@ -22,8 +22,7 @@ pub(crate) fn addresses(ips: &[IpAddr], port: u16) -> Result<Vec<Multiaddr>, Sta
     for ip in &ips {
         check(*ip, port)?;
     }
-    let both = |ip: IpAddr| Carrier::BOTH.map(|carrier| Place(SocketAddr::new(ip, port)).address(carrier));
-    Ok(ips.into_iter().flat_map(both).collect())
+    Ok(ips.into_iter().flat_map(|ip| Place(SocketAddr::new(ip, port)).addresses()).collect())
 }
 
 /// Whether QUIC can be dialled from the listening port: libp2p picks any of several sockets of one family, and one that

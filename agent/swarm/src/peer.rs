@@ -31,6 +31,8 @@ pub struct PeerLink {
     pub connected_for: Duration,
     /// Whether it has a connection of its own for bulk data.
     pub has_bulk: bool,
+    /// Whether all that is said to it passes through another member, since no direct way is known.
+    pub is_relayed: bool,
 }
 
 /// Frames that may wait to be sent to one peer. Control messages are mostly under 1 KiB and at most 48 KiB; a peer that
@@ -55,6 +57,7 @@ pub(crate) struct PeerState {
     down_bytes_per_s: AtomicU64,
     measured_at: Mutex<Option<Instant>>,
     has_bulk: AtomicBool,
+    is_relayed: AtomicBool,
 }
 
 impl PeerState {
@@ -74,6 +77,7 @@ impl PeerState {
             down_bytes_per_s: AtomicU64::new(0),
             measured_at: Mutex::new(None),
             has_bulk: AtomicBool::new(false),
+            is_relayed: AtomicBool::new(false),
         };
         (state, queue)
     }
@@ -104,8 +108,10 @@ impl PeerState {
         }
     }
 
-    pub(crate) fn set_address(&self, address: String) {
+    /// Where what is said to it goes, and whether through a relay.
+    pub(crate) fn set_path(&self, address: String, is_relayed: bool) {
         *self.address.lock().unwrap_or_else(PoisonError::into_inner) = address;
+        self.is_relayed.store(is_relayed, Ordering::Relaxed);
     }
 
     pub(crate) fn link(&self) -> PeerLink {
@@ -121,6 +127,7 @@ impl PeerState {
             measured_for: self.measured_at.lock().unwrap_or_else(PoisonError::into_inner).map(|at| at.elapsed()),
             connected_for: self.since.elapsed(),
             has_bulk: self.has_bulk.load(Ordering::Relaxed),
+            is_relayed: self.is_relayed.load(Ordering::Relaxed),
         }
     }
 }

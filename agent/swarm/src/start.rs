@@ -10,11 +10,11 @@ use core::time::Duration;
 
 use idlewild_protocol::{MemberError, PeerId};
 use libp2p::identity::Keypair;
-use libp2p::{Multiaddr, TransportError};
+use libp2p::{Multiaddr, TransportError, relay};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::address::{Place, Written};
+use crate::address::{Carrier, Place, Written};
 use crate::behaviour::{Behaviour, mdns};
 use crate::book::Book;
 use crate::control::EVENT_QUEUE;
@@ -27,7 +27,7 @@ use crate::hello::Papers;
 use crate::interfaces::Interfaces;
 use crate::membership::wall_clock_s;
 use crate::streams::Streams;
-use crate::{Membership, StartError, Swarm, SwarmConfig, listen, multicast, transport};
+use crate::{Membership, StartError, Swarm, SwarmConfig, listen, multicast, relaying, transport};
 
 /// Addresses of one peer that are dialled at once.
 const DIALS_AT_ONCE: NonZeroU8 = NonZeroU8::MIN.saturating_add(7);
@@ -77,7 +77,8 @@ async fn run(config: SwarmConfig, keypair: Keypair, addresses: Vec<Multiaddr>, s
     let me = config.identity.peer_id();
     let shared = Arc::new(Shared::new(me, config.boot, Handle::current()));
     let reuse_quic_port = listen::one_of_each_family(&config.listen);
-    let made = match build(config, &keypair, &addresses, &events) {
+    let relays = config.relay;
+    let made = match build(config, &keypair, &addresses, &events, &shared) {
         Ok(made) => made,
         Err(error) => {
             drop(started.send(Err(error)));
@@ -89,7 +90,8 @@ async fn run(config: SwarmConfig, keypair: Keypair, addresses: Vec<Multiaddr>, s
     if started.send(Ok((handle, event_queue))).is_err() {
         return;
     }
-    let parts = Parts { swarm, shared, papers, dialing, book, reuse_quic_port, events, commands: command_queue };
+    let parts =
+        Parts { swarm, shared, papers, dialing, book, relays, reuse_quic_port, events, commands: command_queue };
     EventLoop::new(parts).run().await;
 }
 
@@ -105,6 +107,7 @@ fn build(
     keypair: &Keypair,
     addresses: &[Multiaddr],
     events: &mpsc::Sender<SwarmEvent>,
+    shared: &Arc<Shared>,
 ) -> Result<Made, StartError> {
     let me = config.identity.peer_id();
     let now = Instant::now();
@@ -126,8 +129,12 @@ fn build(
             dialing.remember(peer, *place, now);
         }
     }
-    let behaviour = Behaviour::new(Streams::new(Gate::new(interfaces)), discovery);
-    let mut swarm = new_swarm(keypair, config.membership.swarm, behaviour).map_err(StartError::Runtime)?;
+    let us = keypair.public().to_peer_id();
+    let (circuits, caller) = relay::client::new(us);
+    let behaviour = Behaviour::new(Streams::new(Gate::new(interfaces)), discovery)
+        .relaying(relaying::behaviour(us, Arc::clone(shared)), caller);
+    let mut swarm =
+        new_swarm(keypair, config.membership.swarm, behaviour, Some(circuits)).map_err(StartError::Runtime)?;
     for address in addresses {
         swarm.listen_on(address.clone()).map_err(|error| listen_error(address, error))?;
     }
@@ -136,14 +143,15 @@ fn build(
     Ok(Made { swarm, papers, dialing, book })
 }
 
-/// libp2p's swarm for one of ours.
+/// libp2p's swarm for one of ours. `circuits` is the transport that belongs to a behaviour that is `relaying`.
 pub(crate) fn new_swarm(
     keypair: &Keypair,
     id: idlewild_protocol::SwarmId,
     behaviour: Behaviour,
+    circuits: Option<relay::client::Transport>,
 ) -> io::Result<libp2p::Swarm<Behaviour>> {
     let config = libp2p::swarm::Config::with_tokio_executor().with_dial_concurrency_factor(DIALS_AT_ONCE);
-    let transport = transport::build(keypair, id)?;
+    let transport = transport::build(keypair, id, circuits)?;
     Ok(libp2p::Swarm::new(transport, behaviour, keypair.public().to_peer_id(), config))
 }
 
@@ -185,8 +193,8 @@ fn listen_error(address: &Multiaddr, error: TransportError<io::Error>) -> StartE
     match Place::of(address) {
         Some((place, carrier)) => {
             let transport = match carrier {
-                crate::address::Carrier::Quic => "UDP",
-                crate::address::Carrier::Tcp => "TCP",
+                Carrier::Quic => "UDP",
+                Carrier::Tcp | Carrier::Circuit => "TCP",
             };
             listen::failed(place.0.ip(), place.0.port(), transport, source)
         }

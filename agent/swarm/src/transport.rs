@@ -1,14 +1,14 @@
-//! How bytes travel: QUIC for control and jobs, TCP with Noise and Yamux for bulk.
+//! How bytes travel: QUIC for control and jobs, TCP with Noise and Yamux for bulk; through a relay, Noise and Yamux too.
 
 use core::time::Duration;
 use std::io;
 
 use idlewild_protocol::SwarmId;
 use libp2p::core::muxing::StreamMuxerBox;
-use libp2p::core::transport::{Boxed, OrTransport};
+use libp2p::core::transport::{Boxed, OptionalTransport, OrTransport};
 use libp2p::core::upgrade::Version;
 use libp2p::identity::Keypair;
-use libp2p::{PeerId, Transport, noise, quic, tcp};
+use libp2p::{PeerId, Transport, noise, quic, relay, tcp};
 
 use crate::muxer;
 
@@ -29,7 +29,7 @@ const QUIC_STREAMS: u32 = 256;
 const QUIC_STREAM_BYTES: u32 = 4 * 1024 * 1024;
 const QUIC_CONNECTION_BYTES: u32 = 8 * 1024 * 1024;
 
-/// Of the streams of a TCP connection, what one side may use for jobs and bulk. Yamux ends the whole connection when the sum of both sides is
+/// Of the streams of a TCP connection or a circuit, what one side may use for jobs and bulk. Yamux ends the whole connection when the sum of both sides is
 /// exceeded, so that each keeps to less than half, and leaves room for a hello, control and streams that are closing.
 pub(crate) const TCP_SLOTS: usize = 24;
 
@@ -40,19 +40,33 @@ const TCP_UNACKNOWLEDGED: Duration = Duration::from_secs(5);
 /// TCP asks a silent peer after this, and this often.
 const TCP_KEEP_ALIVE: Duration = Duration::from_secs(5);
 
-/// Both transports for one swarm. Noise takes the swarm's id into its handshake, so that a stranger fails in it.
-pub(crate) fn build(keypair: &Keypair, swarm: SwarmId) -> io::Result<Boxed<(PeerId, StreamMuxerBox)>> {
+/// The transports for one swarm. Noise takes the swarm's id into its handshake, so that a stranger fails in it, and a relay
+/// reads nothing of what it passes on.
+pub(crate) fn build(
+    keypair: &Keypair,
+    swarm: SwarmId,
+    circuits: Option<relay::client::Transport>,
+) -> io::Result<Boxed<(PeerId, StreamMuxerBox)>> {
     let quic = quic::tokio::Transport::new(quic_config(keypair));
     let noise = noise::Config::new(keypair).map_err(io::Error::other)?.with_prologue(prologue(swarm));
     let tcp = tcp::tokio::Transport::new(tcp::Config::default().nodelay(true))
         .map(|stream, _| watched(stream))
         .upgrade(Version::V1Lazy)
-        .authenticate(noise)
+        .authenticate(noise.clone())
         .multiplex(muxer::Upgrade::default())
         .timeout(HANDSHAKE_LIMIT)
         .map(|(peer, muxer), _| (peer, StreamMuxerBox::new(muxer)));
     let quic = quic.map(|(peer, muxer), _| (peer, StreamMuxerBox::new(muxer)));
-    Ok(OrTransport::new(quic, tcp).map(|either, _| either.into_inner()).boxed())
+    let circuits = circuits
+        .map_or_else(OptionalTransport::none, OptionalTransport::some)
+        .upgrade(Version::V1Lazy)
+        .authenticate(noise)
+        .multiplex(muxer::Upgrade::default())
+        .timeout(HANDSHAKE_LIMIT)
+        .map(|(peer, muxer), _| (peer, StreamMuxerBox::new(muxer)));
+    let direct = OrTransport::new(quic, tcp).map(|either, _| either.into_inner());
+    // Circuits first: TCP would take the address of a relay for that of the peer behind it.
+    Ok(OrTransport::new(circuits, direct).map(|either, _| either.into_inner()).boxed())
 }
 
 fn quic_config(keypair: &Keypair) -> quic::Config {

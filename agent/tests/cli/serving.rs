@@ -38,7 +38,8 @@ fn refusals_have_their_own_exit_codes() {
     let _agent = home.up(&[]);
     home.run(&["run", "hi", "--model", "gpt-9"]).check(exit::NOT_FOUND, &["gpt-9", "hint: `idlewild models list`"]);
     // Nobody says that the owner is away: this peer takes no work, and there is no other.
-    home.run(&["run", "hi", "--model", "fake"]).check(exit::NO_PEER, &["hint: `idlewild rules` says what keeps this peer"]);
+    home.run(&["run", "hi", "--model", "fake"])
+        .check(exit::NO_PEER, &["hint: `idlewild rules` says what keeps this peer"]);
     home.run(&["explain", "req-aaaaaaaaaaaaaaaaaaaaaaaaaa"]).check(exit::NOT_FOUND, &["no record"]);
     home.run(&["explain", "../status"]).check(exit::USAGE, &["is not a request"]);
     std::fs::remove_file(home.path("home/state/api-key")).unwrap();

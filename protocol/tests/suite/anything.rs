@@ -4,13 +4,13 @@ use idlewild_protocol::{
     Ballot, BootId, BulkRequest, Certificate, CertificateChain, ChunkHeader, ContextOpen, ContextRefusal, ContextReply,
     ContextRequest, ControlMessage, CoordinatorView, Credential, DepartureCause, Digest, DigestVersion,
     ElectionMessage, Epoch, FinishReason, Hello, HelloReply, JobEvent, JobFailure, JobInput, JobRequest, JobStart,
-    LayoutFingerprint, MAX_CHUNK_BYTES, MAX_CHUNK_TOKENS, MAX_PROBE_BYTES, ModelId, ModelInfo, ModelLoad, MoveTimes,
-    PairRate, PeerId, PeerState, PeerTerms, PlaceOutcome, PlaceReply, PlaceRequest, Protocol, Pull, PullPart,
-    QuantisedSurvival, QuantisedTime, Refusal, RequestId, Role, Sampling, SwarmId, Term, Ticket, TicketId,
-    TicketSecret, TokenId, Unfit, Version, VersionRange,
+    LayoutFingerprint, MAX_CHUNK_BYTES, MAX_CHUNK_TOKENS, MAX_PLACES_PER_MEMBER, MAX_PROBE_BYTES, ModelId, ModelInfo,
+    ModelLoad, MoveTimes, Neighbours, PairRate, PeerId, PeerState, PeerTerms, PlaceOutcome, PlaceReply, PlaceRequest,
+    Protocol, Pull, PullPart, QuantisedSurvival, QuantisedTime, Refusal, RequestId, Role, Sampling, SwarmId, Term,
+    Ticket, TicketId, TicketSecret, TokenId, Unfit, Version, VersionRange, Whereabouts,
 };
 use proptest::array::uniform;
-use proptest::collection::vec;
+use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -205,6 +205,15 @@ fn info() -> impl Strategy<Value = ModelInfo> {
         .prop_map(|(id, name, size_bytes, context_tokens)| ModelInfo { id, name, size_bytes, context_tokens })
 }
 
+fn neighbours() -> impl Strategy<Value = Neighbours> {
+    let place = (any::<std::net::IpAddr>(), any::<u16>()).prop_map(std::net::SocketAddr::from);
+    let about = (vec(place, 0..=MAX_PLACES_PER_MEMBER), any::<bool>());
+    (any::<bool>(), btree_map(peer(), about, 0..=20)).prop_map(|(relays, members)| Neighbours {
+        relays,
+        members: members.into_iter().map(|(peer, (places, reserved))| Whereabouts { peer, places, reserved }).collect(),
+    })
+}
+
 pub(crate) fn control() -> impl Strategy<Value = ControlMessage> {
     let some_signed = || digest().prop_map(|digest| signed(&digest, 2));
     prop_oneof![
@@ -219,6 +228,7 @@ pub(crate) fn control() -> impl Strategy<Value = ControlMessage> {
         1 => placed().prop_map(ControlMessage::Placed),
         1 => (cause(), any::<u32>()).prop_map(|(cause, notice_ms)| ControlMessage::Goodbye { cause, notice_ms }),
         1 => vec(info(), 0..=10).prop_map(ControlMessage::Models),
+        1 => neighbours().prop_map(ControlMessage::Neighbours),
         4 => crate::plans::any_control(),
     ]
 }

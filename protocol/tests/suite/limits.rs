@@ -5,10 +5,11 @@ use idlewild_protocol::{
     Digest, DigestVersion, EncodeError, Epoch, Hello, HelloReply, JobEvent, JobFailure, JobInput, JobRequest, JobStart,
     LayoutFingerprint, MAX_CHUNK_BYTES, MAX_CHUNK_TOKENS, MAX_DIGEST_BYTES, MAX_DIGESTS_PER_MESSAGE,
     MAX_EXCLUDED_PEERS, MAX_FAILURE_BYTES, MAX_FORWARD_TOKENS, MAX_INPUT_BYTES, MAX_MODELS_PER_DIGEST,
-    MAX_MODELS_PER_MESSAGE, MAX_NAME_BYTES, MAX_PAIRS_PER_DIGEST, MAX_PROBE_BYTES, MAX_STOP_BYTES, MAX_STOPS,
-    MAX_TERMS_PER_PLAN, MAX_TEXT_BYTES, MAX_VERSIONS_PER_MESSAGE, Message, ModelId, ModelInfo, ModelLoad, MoveTimes,
-    PairRate, PeerId, PeerTerms, PlaceOutcome, PlaceReply, PlaceRequest, Protocol, QuantisedSurvival, QuantisedTime,
-    RequestId, Role, Sampling, Term, TokenId, Unfit, Version, VersionRange, frame,
+    MAX_MODELS_PER_MESSAGE, MAX_NAME_BYTES, MAX_NEIGHBOURS_PER_MESSAGE, MAX_PAIRS_PER_DIGEST, MAX_PLACES_PER_MEMBER,
+    MAX_PROBE_BYTES, MAX_STOP_BYTES, MAX_STOPS, MAX_TERMS_PER_PLAN, MAX_TEXT_BYTES, MAX_VERSIONS_PER_MESSAGE, Message,
+    ModelId, ModelInfo, ModelLoad, MoveTimes, Neighbours, PairRate, PeerId, PeerTerms, PlaceOutcome, PlaceReply,
+    PlaceRequest, Protocol, QuantisedSurvival, QuantisedTime, RequestId, Role, Sampling, Term, TokenId, Unfit, Version,
+    VersionRange, Whereabouts, frame,
 };
 
 use crate::samples::{certificate, digest, peer, signed, start};
@@ -141,6 +142,8 @@ fn the_longest_control_messages_fit_and_one_element_more_does_not() {
         (of_models(MAX_MODELS_PER_MESSAGE, MAX_NAME_BYTES), of_models(MAX_MODELS_PER_MESSAGE + 1, 1)),
         (of_models(1, 1), of_models(1, 0)),
         (of_models(1, MAX_NAME_BYTES), of_models(1, MAX_NAME_BYTES + 1)),
+        (of_neighbours(MAX_NEIGHBOURS_PER_MESSAGE, 1), of_neighbours(MAX_NEIGHBOURS_PER_MESSAGE + 1, 1)),
+        (of_neighbours(MAX_NEIGHBOURS_PER_MESSAGE, MAX_PLACES_PER_MEMBER), of_neighbours(1, MAX_PLACES_PER_MEMBER + 1)),
         (question(MAX_EXCLUDED_PEERS), question(MAX_EXCLUDED_PEERS + 1)),
         (answer(MAX_TERMS_PER_PLAN, 0.0), answer(MAX_TERMS_PER_PLAN + 1, 0.0)),
         (answer(1, f64::MAX), answer(1, f64::INFINITY)),
@@ -150,6 +153,27 @@ fn the_longest_control_messages_fit_and_one_element_more_does_not() {
         assert_eq!(written(&longest), Ok(()));
         assert_eq!(written(&too_long), OUT_OF_RANGE);
     }
+}
+
+fn of_neighbours(members: usize, places: usize) -> ControlMessage {
+    let member = |n: usize| {
+        let mut id = [0xff; 32];
+        id[..2].copy_from_slice(&(n as u16).to_be_bytes());
+        Whereabouts { peer: PeerId(id), places: vec![([0xffff; 8], u16::MAX).into(); places], reserved: true }
+    };
+    ControlMessage::Neighbours(Neighbours { relays: true, members: (0..members).map(member).collect() })
+}
+
+#[test]
+fn neighbours_are_told_once_each_and_in_order() {
+    let told = |ids: &[u8]| {
+        let member = |id: &u8| Whereabouts { peer: PeerId([*id; 32]), places: vec![], reserved: false };
+        written(&ControlMessage::Neighbours(Neighbours { relays: false, members: ids.iter().map(member).collect() }))
+    };
+    assert_eq!(told(&[1, 2, 3]), Ok(()));
+    assert_eq!(told(&[]), Ok(()));
+    assert_eq!(told(&[1, 1]), OUT_OF_RANGE);
+    assert_eq!(told(&[2, 1]), OUT_OF_RANGE);
 }
 
 fn question(excluded: usize) -> ControlMessage {

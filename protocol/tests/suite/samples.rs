@@ -5,9 +5,10 @@ use idlewild_protocol::{
     Ballot, BootId, BulkRequest, Certificate, CertificateChain, ChunkHeader, ContextOpen, ContextRefusal, ContextReply,
     ContextRequest, ControlMessage, CoordinatorView, Credential, DepartureCause, Digest, DigestVersion,
     ElectionMessage, Epoch, FinishReason, Hello, HelloReply, JobEvent, JobFailure, JobInput, JobRequest, JobStart,
-    LayoutFingerprint, Measured, ModelId, ModelInfo, ModelLoad, MoveTimes, PairRate, PeerId, PeerState, PeerTerms,
-    PlaceOutcome, PlaceReply, PlaceRequest, Protocol, Pull, PullPart, QuantisedSurvival, QuantisedTime, Refusal,
-    RequestId, Role, Sampling, SignedDigest, SwarmId, Term, Ticket, TicketId, TicketSecret, TokenId, Unfit,
+    LayoutFingerprint, Measured, ModelId, ModelInfo, ModelLoad, MoveTimes, Neighbours, PairRate, PeerId, PeerState,
+    PeerTerms, PlaceOutcome, PlaceReply, PlaceRequest, Protocol, Pull, PullPart, QuantisedSurvival, QuantisedTime,
+    Refusal, RequestId, Role, Sampling, SignedDigest, SwarmId, Term, Ticket, TicketId, TicketSecret, TokenId, Unfit,
+    Whereabouts,
 };
 
 use crate::erased::Sample;
@@ -145,6 +146,14 @@ fn control() -> Vec<Sample> {
         size_bytes: 98_362_432,
         context_tokens: 8192,
     };
+    let (v4, v6) = (([192, 0, 2, 7], 14_354).into(), ([0x2001, 0xdb8, 0, 0, 0, 0, 0, 2], 14_354).into());
+    let neighbours = Neighbours {
+        relays: true,
+        members: vec![
+            Whereabouts { peer: peer(2), places: vec![v4, v6], reserved: true },
+            Whereabouts { peer: peer(3), places: vec![], reserved: false },
+        ],
+    };
     vec![
         Sample::of("Ping", &ControlMessage::Ping { nonce: 42 }),
         Sample::of("Pong", &ControlMessage::Pong { nonce: 42 }),
@@ -154,6 +163,7 @@ fn control() -> Vec<Sample> {
         Sample::of("Digests", &ControlMessage::Digests(vec![signed(&digest(), 2)])),
         Sample::of("Goodbye", &ControlMessage::Goodbye { cause: DepartureCause::OwnerReturned, notice_ms: 3000 }),
         Sample::of("Models", &ControlMessage::Models(vec![info])),
+        Sample::of("Neighbours", &ControlMessage::Neighbours(neighbours)),
     ]
 }
 

@@ -103,6 +103,9 @@ pub struct PeerStatus {
     pub connected: bool,
     /// The address of the connection.
     pub address: Option<String>,
+    /// Whether another peer passes on all that is said to it.
+    #[serde(default)]
+    pub relayed: bool,
     /// How long there has been one, in seconds.
     pub connected_for_s: Option<u64>,
     /// Round trip in microseconds.

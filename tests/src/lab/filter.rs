@@ -30,10 +30,21 @@ pub enum Filter {
     NoTcp,
     /// TCP segments are answered by a reset.
     ResetTcp,
-    /// This host translates the addresses of what it forwards out by an interface.
+    /// This host translates the addresses of what it forwards out by an interface, and keeps the ports where it can: what
+    /// one inside sends from one port has one port outside, whoever it is for.
     Masquerade {
         /// The interface's number: `eth<n>`.
         out: u8,
+    },
+    /// The same with another port for everyone that is sent to: nobody can tell another where to send.
+    MasqueradeAnew {
+        /// The interface's number: `eth<n>`.
+        out: u8,
+    },
+    /// This host forwards nothing to or from this address.
+    ForwardsNot {
+        /// The other side.
+        other: Ipv4Addr,
     },
 }
 
@@ -50,6 +61,8 @@ impl Filter {
             Self::NoTcp => "iw_notcp".to_owned(),
             Self::ResetTcp => "iw_resettcp".to_owned(),
             Self::Masquerade { out } => format!("iw_masquerade_{out}"),
+            Self::MasqueradeAnew { out } => format!("iw_masquerade_anew_{out}"),
+            Self::ForwardsNot { other } => format!("iw_forwards_not_{}", other.to_bits()),
         }
     }
 
@@ -57,14 +70,15 @@ impl Filter {
     pub(super) fn family(self) -> &'static str {
         match self {
             Self::NoMulticast => "netdev",
-            Self::Masquerade { .. } => "ip",
+            Self::Masquerade { .. } | Self::MasqueradeAnew { .. } => "ip",
             Self::Loss { .. }
             | Self::MulticastFails
             | Self::Partition { .. }
             | Self::Deaf { .. }
             | Self::NoUdp
             | Self::NoTcp
-            | Self::ResetTcp => "inet",
+            | Self::ResetTcp
+            | Self::ForwardsNot { .. } => "inet",
         }
     }
 
@@ -80,7 +94,9 @@ impl Filter {
             Self::NoUdp => both("meta l4proto udp drop"),
             Self::NoTcp => both("meta l4proto tcp drop"),
             Self::ResetTcp => both("tcp flags & rst == 0 reject with tcp reset"),
-            Self::Masquerade { out } => return masquerade(&table, out),
+            Self::Masquerade { out } => return masquerade(&table, out, ""),
+            Self::MasqueradeAnew { out } => return masquerade(&table, out, "fully-random"),
+            Self::ForwardsNot { other } => return forwards_not(&table, other),
         };
         format!(
             "table inet {table} {{\n\
@@ -102,7 +118,18 @@ fn no_multicast(table: &str) -> String {
     format!("table netdev {table} {{\n{}{}}}\n", chain("ingress"), chain("egress"))
 }
 
-fn masquerade(table: &str, out: u8) -> String {
-    let rule = format!("oifname \"eth{out}\" masquerade");
-    format!("table ip {table} {{\nchain post {{\ntype nat hook postrouting priority 100\n{rule}\n}}\n}}\n")
+fn forwards_not(table: &str, other: Ipv4Addr) -> String {
+    let rules = format!("ip saddr {other} drop\nip daddr {other} drop");
+    format!("table inet {table} {{\nchain forward {{\ntype filter hook forward priority 0\n{rules}\n}}\n}}\n")
+}
+
+fn masquerade(table: &str, out: u8, ports: &str) -> String {
+    let rule = format!("oifname \"eth{out}\" masquerade {ports}");
+    // As routers are sold: what nobody inside asked for is not even answered. (An answer would take the port that the next
+    // packet from inside is to have.)
+    let closed = format!("iifname \"eth{out}\" ct state new drop");
+    format!(
+        "table ip {table} {{\nchain post {{\ntype nat hook postrouting priority 100\n{rule}\n}}\n\
+         chain front {{\ntype filter hook input priority 0\n{closed}\n}}\n}}\n"
+    )
 }

@@ -21,7 +21,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use idlewild_engine::{Backend, DoublesAt, Engine, EngineConfig, FakeRates, KvType, ModelFile};
 use idlewild_protocol::{BootId, ContextOpen, ContextRefusal, ModelId, PeerId, RequestId, Ticket};
-use idlewild_swarm::{ContextRange, Identity, InterfaceFilter, Swarm, SwarmConfig, SwarmEvent};
+use idlewild_swarm::{ContextRange, Identity, InterfaceFilter, RelayMode, Swarm, SwarmConfig, SwarmEvent};
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 
@@ -216,6 +216,7 @@ async fn begin(
         static_peers,
         address_book: None,
         interfaces: InterfaceFilter::default(),
+        relay: RelayMode::default(),
         desk: None,
     };
     let (swarm, events) = idlewild_swarm::start(config).await.context("start the rogue's swarm")?;

@@ -10,7 +10,8 @@ use idlewild_protocol::{
     PullPart, RequestId, Sampling, TokenId,
 };
 use idlewild_swarm::{
-    Founded, Identity, InterfaceFilter, Membership, SwarmConfig, SwarmEvent, found_swarm, issue_member, start,
+    Founded, Identity, InterfaceFilter, Membership, RelayMode, SwarmConfig, SwarmEvent, found_swarm, issue_member,
+    start,
 };
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -115,6 +116,7 @@ impl Peer {
             static_peers: knows.iter().flat_map(|peer| peer.swarm.listeners()).collect(),
             address_book: None,
             interfaces: InterfaceFilter::default(),
+            relay: RelayMode::default(),
             desk: None,
         };
         let (swarm, events) = start(config).await.unwrap();

@@ -11,10 +11,11 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::{sleep, timeout};
 
 use super::{Admission, EventLoop, Report};
-use crate::address::{Carrier, Place};
+use crate::address::{Carrier, Place, is_circuit};
 use crate::event::{RefusedBy, SwarmEvent};
 use crate::hello::{self, Failure, HELLO_LIMIT, Member, Outcome, Showing};
 use crate::identity::from_libp2p;
+use crate::muxer::MAX_STREAMS;
 use crate::streams::Kind;
 use crate::transport::TCP_SLOTS;
 
@@ -46,8 +47,10 @@ pub(crate) struct Connection {
     pub(crate) dialled: bool,
     pub(crate) since: Instant,
     pub(crate) phase: Phase,
-    /// On TCP: streams that the agent may still open.
+    /// On TCP and a circuit: streams that the agent may still open.
     pub(crate) slots: Option<Arc<Semaphore>>,
+    /// On a circuit: streams of the peer's jobs that may still come.
+    pub(crate) served: Option<Arc<Semaphore>>,
     /// As listener: the dialer's hello stream has come.
     hello_begun: bool,
 }
@@ -75,14 +78,15 @@ impl Connection {
 
 impl EventLoop {
     pub(super) fn handle_established(&mut self, libp2p: libp2p::PeerId, id: ConnectionId, endpoint: &ConnectedPoint) {
-        let remote = endpoint.get_remote_address().clone();
-        let (Some(peer), Some((place, carrier))) = (from_libp2p(libp2p), Place::of(&remote)) else {
+        let (remote, carrier) = path(endpoint);
+        let (Some(peer), Some(carrier)) = (from_libp2p(libp2p), carrier) else {
             self.swarm.close_connection(id);
             return;
         };
         let now = Instant::now();
         let dialled = endpoint.is_dialer();
         if let Some(dial) = self.dials.remove(&id) {
+            let place = Place::of(&remote).map(|(place, _)| place);
             self.dialing.connected(dial.target, dial.carrier, peer, place, now);
         }
         tracing::debug!(%peer, %remote, dialled, "connection established");
@@ -96,7 +100,8 @@ impl EventLoop {
                 dialled,
                 since: now,
                 phase: Phase::Hello,
-                slots: (carrier == Carrier::Tcp).then(|| Arc::new(Semaphore::new(TCP_SLOTS))),
+                slots: (carrier != Carrier::Quic).then(|| Arc::new(Semaphore::new(TCP_SLOTS))),
+                served: (carrier == Carrier::Circuit).then(|| Arc::new(Semaphore::new(MAX_STREAMS))),
                 hello_begun: false,
             },
         );
@@ -170,6 +175,7 @@ impl EventLoop {
         self.dialing.succeeded(peer, carrier, place, now);
         self.book.seen(peer, place, crate::membership::wall_clock_s());
         self.note_bulk(peer);
+        self.note_reach(id);
         self.open_controls(now);
     }
 
@@ -258,6 +264,20 @@ impl EventLoop {
     pub(super) fn is_elsewhere(&self, place: Place) -> bool {
         self.swarm.behaviour().streams.gate.interfaces.may_dial(place.0.ip()) && !place.0.ip().is_loopback()
     }
+}
+
+/// Where a connection leads, and how.
+fn path(endpoint: &ConnectedPoint) -> (Multiaddr, Option<Carrier>) {
+    let local = match endpoint {
+        ConnectedPoint::Dialer { address, .. } => address,
+        ConnectedPoint::Listener { local_addr, .. } => local_addr,
+    };
+    if is_circuit(local) {
+        return (local.clone(), Some(Carrier::Circuit));
+    }
+    let remote = endpoint.get_remote_address().clone();
+    let carrier = Place::of(&remote).map(|(_, carrier)| carrier);
+    (remote, carrier)
 }
 
 /// Asks the event loop whether a peer may come in, and waits until its connection takes streams.

@@ -8,7 +8,7 @@ use libp2p::swarm::dial_opts::{DialOpts, PeerCondition};
 use libp2p::swarm::{ConnectionId, DialError};
 
 use super::{EventLoop, Report};
-use crate::address::{Carrier, Place};
+use crate::address::{Carrier, Place, circuit};
 use crate::dialing::{Have, Step, Target};
 use crate::identity::{from_libp2p, to_libp2p};
 
@@ -31,17 +31,38 @@ impl EventLoop {
         for step in steps {
             match step {
                 Step::Dial { target, carrier, places } => self.dial(target, carrier, &places, now),
+                Step::Call { peer, relays } => self.call(peer, &relays, now),
                 Step::Resolve { index, host, port } => self.resolve(index, host, port),
             }
         }
     }
 
     fn dial(&mut self, target: Target, carrier: Carrier, places: &[Place], now: Instant) {
-        let addresses: Vec<_> = places.iter().map(|place| place.address(carrier)).collect();
+        let address = if carrier == Carrier::Quic { Place::quic } else { Place::tcp };
+        let addresses = places.iter().map(|place| address(*place)).collect();
+        self.dial_addresses(target, carrier, addresses, now);
+    }
+
+    /// Has a member relay to a peer.
+    fn call(&mut self, peer: PeerId, relays: &[PeerId], now: Instant) {
+        let through = |relay: &PeerId| {
+            let (libp2p, at) = self.direct_address(*relay)?;
+            Some(circuit(at, libp2p))
+        };
+        let addresses: Vec<_> = relays.iter().filter_map(through).collect();
+        let target = Target::Peer(peer);
+        if addresses.is_empty() {
+            self.dialing.failed(target, Carrier::Circuit, now, rand::random());
+        } else {
+            self.dial_addresses(target, Carrier::Circuit, addresses, now);
+        }
+    }
+
+    fn dial_addresses(&mut self, target: Target, carrier: Carrier, addresses: Vec<Multiaddr>, now: Instant) {
         let Some(options) = self.dial_options(target, carrier, addresses) else { return };
         let id = options.connection_id();
         self.dials.insert(id, Dial { target, carrier });
-        tracing::trace!(?target, ?carrier, ?places, "dialling");
+        tracing::trace!(?target, ?carrier, "dialling");
         if let Err(error) = self.swarm.dial(options) {
             tracing::debug!(?target, %error, "dial was not begun");
             self.dials.remove(&id);

@@ -15,7 +15,7 @@ use crate::address::Carrier;
 use crate::control::Presence;
 use crate::event::SwarmEvent;
 use crate::frames::{StreamReader, StreamWriter, framed};
-use crate::handle::{Opening, Shared};
+use crate::handle::{Opened, Opening, Shared};
 use crate::jobs::JobServer;
 use crate::peer::PeerState;
 use crate::streams::{Inbound, Kind};
@@ -85,9 +85,9 @@ impl EventLoop {
         match (connection.phase, kind) {
             (Phase::Hello, Kind::Hello) => self.answer_hello(id, stream),
             (Phase::Admitted | Phase::Ready, Kind::Control) if peer < self.shared.me => {
-                self.accept_control(peer, id, stream);
+                self.take_control(peer, id, stream);
             }
-            (Phase::Admitted | Phase::Ready, Kind::Job) => self.accept_job(peer, stream),
+            (Phase::Admitted | Phase::Ready, Kind::Job) => self.accept_job(peer, id, stream),
             (Phase::Admitted | Phase::Ready, Kind::Bulk) => self.accept_bulk(peer, stream),
             (Phase::Closing, _) => {}
             // The rest is not what this peer may do: the stream is dropped and the connection with it.
@@ -98,15 +98,11 @@ impl EventLoop {
         }
     }
 
-    fn accept_control(&mut self, peer: PeerId, id: ConnectionId, stream: Stream) {
-        if let (Some(member), Some(connection)) = (self.members.get(&peer), self.connections.get(&id)) {
-            member.state.set_address(connection.remote.to_string());
-        }
-        self.begin_conversation(peer, stream);
-    }
-
-    fn accept_job(&mut self, peer: PeerId, stream: Stream) {
+    fn accept_job(&mut self, peer: PeerId, id: ConnectionId, stream: Stream) {
         let Some(member) = self.members.get(&peer) else { return };
+        // Counted where the connection is to be closed when nothing runs on it.
+        let served = self.connections.get(&id).and_then(|connection| connection.served.clone());
+        let opened = Opened { stream, slot: served.and_then(|served| served.try_acquire_owned().ok()) };
         let (presence, events) = (member.presence.clone(), self.events.clone());
         let arriving = Arc::clone(&member.arriving);
         let runtime = self.shared.runtime.clone();
@@ -118,7 +114,7 @@ impl EventLoop {
             }
             let accept = async {
                 let turn = arriving.acquire_owned().await;
-                match JobServer::accept(peer, stream, runtime).await {
+                match JobServer::accept(peer, opened, runtime).await {
                     // An agent that is gone takes no jobs.
                     Ok(event) => drop(events.send(event).await),
                     Err(lost) => tracing::debug!(%peer, %lost, "a job stream came to nothing"),
@@ -163,12 +159,15 @@ impl EventLoop {
         drop(reply.send(self.begin_opening(peer, protocol)));
     }
 
-    /// Bulk goes over TCP only, jobs over QUIC where there is one.
+    /// Bulk goes over TCP only, jobs over QUIC where there is one, and through a relay where nothing else is.
     fn begin_opening(&mut self, peer: PeerId, protocol: Protocol) -> Result<Opening, OpenError> {
         let tcp = self.ready_link(peer, Carrier::Tcp);
         let (kind, link) = match protocol {
             Protocol::Bulk => (Kind::Bulk, tcp),
-            Protocol::Job => (Kind::Job, self.ready_link(peer, Carrier::Quic).or(tcp)),
+            Protocol::Job => {
+                let circuit = || self.ready_link(peer, Carrier::Circuit);
+                (Kind::Job, self.ready_link(peer, Carrier::Quic).or(tcp).or_else(circuit))
+            }
             // Control streams are the event loop's own.
             Protocol::Control => (Kind::Control, None),
         };

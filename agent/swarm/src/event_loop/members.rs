@@ -63,6 +63,12 @@ pub(crate) struct Neighbour {
     pub(super) arriving: Arc<Semaphore>,
     links: Vec<ConnectionId>,
     talk: Talk,
+    /// The connection of its conversation.
+    talks_on: Option<ConnectionId>,
+    /// The conversation's next stream is being opened, on a better connection.
+    is_moving: bool,
+    /// Which version of our neighbours it was told last.
+    pub(super) told: u64,
 }
 
 impl Neighbour {
@@ -81,6 +87,9 @@ impl Neighbour {
             arriving: Arc::new(Semaphore::new(ARRIVING_JOBS)),
             links: vec![link],
             talk: Talk::Awaited(queue),
+            talks_on: None,
+            is_moving: false,
+            told: 0,
         }
     }
 
@@ -99,7 +108,7 @@ impl Neighbour {
     /// Which connections it has.
     pub(super) fn have(&self, connections: &BTreeMap<ConnectionId, Connection>) -> Have {
         let over = |carrier| self.links.iter().filter_map(|id| connections.get(id)).any(|c| c.carrier == carrier);
-        Have { quic: over(Carrier::Quic), tcp: over(Carrier::Tcp) }
+        Have { quic: over(Carrier::Quic), tcp: over(Carrier::Tcp), circuit: over(Carrier::Circuit) }
     }
 
     /// Tells the conversation something. A full queue means that the same was said many times.
@@ -130,34 +139,67 @@ impl EventLoop {
         };
         let waiting: Vec<_> = self.members.iter().filter_map(waiting).collect();
         for (peer, since) in waiting {
-            let tcp = (now >= since + QUIC_GRACE).then(|| self.ready_link(peer, Carrier::Tcp)).flatten();
+            let late = now >= since + QUIC_GRACE;
+            let other = || self.ready_link(peer, Carrier::Tcp).or_else(|| self.ready_link(peer, Carrier::Circuit));
+            let other = late.then(other).flatten();
+            if let Some((libp2p, id)) = self.ready_link(peer, Carrier::Quic).or(other) {
+                self.open_control(peer, libp2p, id);
+            }
+        }
+    }
+
+    /// As the peer with the smaller id: moves conversations from circuits to direct connections that came about.
+    pub(super) fn move_conversations(&mut self, now: Instant) {
+        let me = self.shared.me;
+        let relayed = |(peer, member): (&PeerId, &Neighbour)| {
+            let is_to_move = me < *peer && member.is_heard() && !member.is_moving && self.talks_on_circuit(member);
+            is_to_move.then_some(*peer)
+        };
+        let relayed: Vec<_> = self.members.iter().filter_map(relayed).collect();
+        for peer in relayed {
+            let settled = |id: ConnectionId| self.connections.get(&id).is_some_and(|c| now >= c.since + QUIC_GRACE);
+            let tcp = self.ready_link(peer, Carrier::Tcp).filter(|(_, id)| settled(*id));
             if let Some((libp2p, id)) = self.ready_link(peer, Carrier::Quic).or(tcp) {
                 self.open_control(peer, libp2p, id);
             }
         }
     }
 
+    pub(super) fn talks_on_circuit(&self, member: &Neighbour) -> bool {
+        let on = member.talks_on.and_then(|id| self.connections.get(&id));
+        on.is_some_and(|connection| connection.carrier == Carrier::Circuit)
+    }
+
     fn open_control(&mut self, peer: PeerId, libp2p: libp2p::PeerId, id: ConnectionId) {
         let Some(member) = self.members.get_mut(&peer) else { return };
         member.talk = match core::mem::replace(&mut member.talk, Talk::Over) {
             Talk::Awaited(queue) => Talk::Opening(queue),
-            other @ (Talk::Opening(_) | Talk::Running(_) | Talk::Over) => other,
+            Talk::Running(orders) => {
+                member.is_moving = true;
+                Talk::Running(orders)
+            }
+            other @ (Talk::Opening(_) | Talk::Over) => other,
         };
-        if let Some(connection) = self.connections.get(&id) {
-            member.state.set_address(connection.remote.to_string());
-        }
         let (opener, opened) = oneshot::channel();
         self.swarm.behaviour_mut().streams.open(libp2p, id, Kind::Control, opener);
         let reporter = self.reporter.clone();
         tokio::spawn(async move {
             let result = opened.await.unwrap_or(Err(OpenError::NotConnected));
-            drop(reporter.send(Report::Control { peer, result }).await);
+            drop(reporter.send(Report::Control { peer, connection: id, result }).await);
         });
     }
 
-    pub(super) fn handle_control_opened(&mut self, peer: PeerId, result: Result<Stream, OpenError>) {
+    pub(super) fn handle_control_opened(
+        &mut self,
+        peer: PeerId,
+        connection: ConnectionId,
+        result: Result<Stream, OpenError>,
+    ) {
+        let moved = self.members.get_mut(&peer).is_some_and(|member| core::mem::take(&mut member.is_moving));
         match result {
-            Ok(stream) => self.begin_conversation(peer, stream),
+            Ok(stream) => self.take_control(peer, connection, stream),
+            // It goes on where it is, and the next tick tries again.
+            Err(error) if moved => tracing::debug!(%peer, %error, "the conversation could not be moved"),
             Err(error) => {
                 tracing::debug!(%peer, %error, "control stream could not be opened");
                 self.drop_member(peer);
@@ -165,17 +207,34 @@ impl EventLoop {
         }
     }
 
-    /// The control stream is there: from now on the peer is connected.
-    pub(super) fn begin_conversation(&mut self, peer: PeerId, stream: Stream) {
-        let Some(member) = self.members.get_mut(&peer) else { return };
-        let queue = match core::mem::replace(&mut member.talk, Talk::Over) {
-            Talk::Awaited(queue) | Talk::Opening(queue) => queue,
-            // A second control stream: of no use, and dropped here.
-            other @ (Talk::Running(_) | Talk::Over) => {
-                member.talk = other;
-                return;
+    /// A control stream is there: the first begins the conversation, and a direct one takes it over from a circuit. Others
+    /// are of no use, and dropped here.
+    pub(super) fn take_control(&mut self, peer: PeerId, id: ConnectionId, stream: Stream) {
+        let Some(connection) = self.connections.get(&id) else { return };
+        let (address, is_circuit) = (connection.remote.to_string(), connection.carrier == Carrier::Circuit);
+        let moves = !is_circuit && self.members.get(&peer).is_some_and(|member| self.talks_on_circuit(member));
+        let Some(member) = self.members.get_mut(&peer).filter(|member| member.links.contains(&id)) else { return };
+        match core::mem::replace(&mut member.talk, Talk::Over) {
+            Talk::Awaited(queue) | Talk::Opening(queue) => {
+                member.talks_on = Some(id);
+                member.state.set_path(address, is_circuit);
+                self.begin_conversation(peer, stream, queue);
             }
-        };
+            Talk::Running(orders) => {
+                if moves && orders.try_send(Order::MoveTo(Box::new(stream))).is_ok() {
+                    tracing::info!(%peer, %address, "the relayed peer is reached directly now");
+                    member.talks_on = Some(id);
+                    member.state.set_path(address, false);
+                }
+                member.talk = Talk::Running(orders);
+            }
+            Talk::Over => {}
+        }
+    }
+
+    /// From now on the peer is connected.
+    fn begin_conversation(&mut self, peer: PeerId, stream: Stream, queue: mpsc::Receiver<Vec<u8>>) {
+        let Some(member) = self.members.get_mut(&peer) else { return };
         let (orders, order_queue) = mpsc::channel(ORDER_QUEUE);
         member.talk = Talk::Running(orders);
         let conversation = Conversation {
@@ -183,6 +242,7 @@ impl EventLoop {
             shared: Arc::clone(&self.shared),
             events: self.events.clone(),
             presence: member.presence.clone(),
+            reporter: self.reporter.clone(),
         };
         let state = Arc::clone(&member.state);
         self.shared.peers.write().unwrap_or_else(PoisonError::into_inner).insert(peer, state);
@@ -205,10 +265,11 @@ impl EventLoop {
         for id in links {
             self.give_up(id);
         }
+        self.forget_neighbours_of(peer);
         if why == Departure::Faulty {
             self.swarm.behaviour_mut().streams.gate.faulty(peer, now);
         }
-        for carrier in Carrier::BOTH {
+        for carrier in Carrier::ALL {
             self.dialing.lost(peer, carrier, now);
         }
     }
@@ -224,7 +285,7 @@ impl EventLoop {
                 self.give_up(id);
             }
         }
-        for carrier in Carrier::BOTH {
+        for carrier in Carrier::ALL {
             self.dialing.failed(crate::dialing::Target::Peer(peer), carrier, Instant::now(), rand::random());
         }
     }
@@ -273,7 +334,7 @@ impl EventLoop {
         let me = self.shared.me;
         let mut spare = Vec::new();
         for (_, member) in self.members.iter().filter(|(peer, _)| me < **peer) {
-            for carrier in Carrier::BOTH {
+            for carrier in Carrier::ALL {
                 let same = member.links.iter().filter(|id| {
                     self.connections.get(id).is_some_and(|c| c.carrier == carrier && c.phase == Phase::Ready)
                 });

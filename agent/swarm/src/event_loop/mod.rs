@@ -8,9 +8,11 @@
 //! ```
 //!
 //! A file a conversation: `connections` from the handshake to the hello, `admission` decides who may come in,
-//! `members` what happens while they are here, `inbound` routes their streams, `dials` carries out the dialing plan.
+//! `members` what happens while they are here, `inbound` routes their streams, `dials` carries out the dialing plan,
+//! `circuits` has members that do not reach each other find a way.
 
 mod admission;
+mod circuits;
 mod connections;
 mod dials;
 mod inbound;
@@ -22,14 +24,13 @@ use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use futures::StreamExt;
-use idlewild_protocol::{DepartureCause, PeerId};
+use idlewild_protocol::{DepartureCause, Neighbours, PeerId};
 use libp2p::swarm::{ConnectionId, SwarmEvent as Libp2pEvent};
 use libp2p::{Multiaddr, Stream, mdns};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{sleep_until, timeout};
 
-use crate::OpenError;
-use crate::address::{Place, with_peer};
+use crate::address::{Place, is_circuit, with_peer};
 use crate::behaviour::{Behaviour, BehaviourEvent};
 use crate::book::Book;
 use crate::dialing::Dialing;
@@ -37,6 +38,7 @@ use crate::event::{Departure, Hint, SwarmEvent};
 use crate::handle::{Command, Shared};
 use crate::hello::{Failure, Member, Outcome, Papers};
 use crate::sparse::Sparse;
+use crate::{OpenError, RelayMode};
 
 pub(crate) use connections::{Connection, HelloOf};
 pub(crate) use members::Neighbour;
@@ -66,8 +68,10 @@ pub(crate) enum Report {
     Admit { connection: ConnectionId, member: Member, reply: oneshot::Sender<Admission> },
     /// A hello ended.
     Hello { of: HelloOf, result: Result<Outcome, Failure> },
-    /// The control stream that we opened.
-    Control { peer: PeerId, result: Result<Stream, OpenError> },
+    /// A control stream that we opened.
+    Control { peer: PeerId, connection: ConnectionId, result: Result<Stream, OpenError> },
+    /// A member says whom it is connected to.
+    Neighbours { from: PeerId, neighbours: Neighbours },
     /// A conversation ended: give the connections up.
     Ended { peer: PeerId, why: Departure },
     /// The agent was told of it: the peer may come again.
@@ -97,6 +101,7 @@ pub(crate) struct Parts {
     pub(crate) papers: Papers,
     pub(crate) dialing: Dialing,
     pub(crate) book: Book,
+    pub(crate) relays: RelayMode,
     pub(crate) reuse_quic_port: bool,
     pub(crate) events: mpsc::Sender<SwarmEvent>,
     pub(crate) commands: mpsc::Receiver<Command>,
@@ -119,6 +124,7 @@ pub(crate) struct EventLoop {
     connections: BTreeMap<ConnectionId, Connection>,
     members: BTreeMap<PeerId, Neighbour>,
     dials: BTreeMap<ConnectionId, dials::Dial>,
+    circuits: circuits::Circuits,
     clone_told: bool,
     /// Anybody's forged packet makes one.
     listener_errors: Sparse,
@@ -142,6 +148,7 @@ impl EventLoop {
             connections: BTreeMap::new(),
             members: BTreeMap::new(),
             dials: BTreeMap::new(),
+            circuits: circuits::Circuits::new(parts.relays),
             clone_told: false,
             listener_errors: Sparse::default(),
         }
@@ -149,6 +156,7 @@ impl EventLoop {
 
     /// Runs until it is told to shut down, or until all handles are gone.
     pub(crate) async fn run(mut self) {
+        self.begin_relaying();
         let mut ticked = Instant::now();
         let (cause, notice_ms, done) = loop {
             let pace = if self.is_settled() { SETTLED_TICK } else { TICK };
@@ -180,6 +188,8 @@ impl EventLoop {
             Libp2pEvent::Behaviour(BehaviourEvent::Mdns(mdns::Event::Discovered(found))) => {
                 self.handle_discovered(found);
             }
+            Libp2pEvent::Behaviour(BehaviourEvent::Relay(event)) => self.handle_relay(&event),
+            Libp2pEvent::Behaviour(BehaviourEvent::Circuits(event)) => tracing::debug!(?event, "a relay's answer"),
             Libp2pEvent::ConnectionEstablished { peer_id, connection_id, endpoint, .. } => {
                 self.handle_established(peer_id, connection_id, &endpoint);
             }
@@ -192,6 +202,9 @@ impl EventLoop {
             }
             Libp2pEvent::NewListenAddr { address, .. } => self.handle_new_address(&address),
             Libp2pEvent::ExpiredListenAddr { address, .. } => self.forget_listener(&address),
+            Libp2pEvent::ListenerClosed { listener_id, reason, .. } if self.circuits.has(listener_id) => {
+                self.handle_reservation_ended(listener_id, &reason);
+            }
             Libp2pEvent::ListenerClosed { addresses, reason, .. } => {
                 for address in &addresses {
                     self.forget_listener(address);
@@ -216,7 +229,8 @@ impl EventLoop {
                 let _ = reply.send(self.admit(connection, member));
             }
             Report::Hello { of, result } => self.handle_hello(&of, &result),
-            Report::Control { peer, result } => self.handle_control_opened(peer, result),
+            Report::Control { peer, connection, result } => self.handle_control_opened(peer, connection, result),
+            Report::Neighbours { from, neighbours } => self.handle_neighbours(from, neighbours),
             Report::Ended { peer, why } => self.handle_ended(peer, why),
             Report::Told { peer } => {
                 self.members.remove(&peer);
@@ -238,6 +252,10 @@ impl EventLoop {
         self.open_controls(now);
         self.end_idle_members(now);
         self.close_spares(now);
+        self.move_conversations(now);
+        self.close_idle_circuits(now);
+        self.keep_reservations(now);
+        self.tell_neighbours(now);
         self.dial_due(now);
         if now >= self.book_written + BOOK_INTERVAL {
             self.book_written = now;
@@ -251,6 +269,10 @@ impl EventLoop {
     }
 
     fn handle_new_address(&mut self, address: &Multiaddr) {
+        if is_circuit(address) {
+            tracing::info!(%address, "members may call this peer through a relay");
+            return;
+        }
         self.swarm.behaviour_mut().streams.gate.interfaces.refresh();
         let interfaces = &self.swarm.behaviour().streams.gate.interfaces;
         if let Some((place, _)) = Place::of(address) {
@@ -262,6 +284,8 @@ impl EventLoop {
                     listeners.push(text.clone());
                 }
                 drop(listeners);
+                // A relay tells those for whom it relays where it is.
+                self.swarm.add_external_address(address.clone());
                 self.tell(SwarmEvent::Listening(text));
             }
         }
@@ -269,6 +293,7 @@ impl EventLoop {
     }
 
     fn forget_listener(&mut self, address: &Multiaddr) {
+        self.swarm.remove_external_address(address);
         self.swarm.behaviour_mut().streams.gate.interfaces.refresh();
         let text = with_peer(address.clone(), self.shared.me);
         self.shared.listeners.write().unwrap_or_else(PoisonError::into_inner).retain(|known| *known != text);

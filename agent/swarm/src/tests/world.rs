@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use crate::membership::wall_clock_s;
 use crate::{
-    Founded, Identity, InterfaceFilter, Membership, Swarm, SwarmConfig, SwarmEvent, TicketDesk, found_swarm,
+    Founded, Identity, InterfaceFilter, Membership, RelayMode, Swarm, SwarmConfig, SwarmEvent, TicketDesk, found_swarm,
     issue_member, start,
 };
 
@@ -63,6 +63,7 @@ impl World {
             static_peers: Vec::new(),
             address_book: None,
             interfaces: InterfaceFilter::default(),
+            relay: RelayMode::default(),
             desk: None,
         }
     }
