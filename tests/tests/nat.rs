@@ -18,7 +18,7 @@ const SLOW: Fake = Fake::decoding(20.0);
 const TOKENS: u32 = 1_500;
 
 /// A direct way is tried again every half minute at least, by both.
-const DIRECT_WITHIN: Duration = Duration::from_secs(60);
+const DIRECT_WITHIN: Duration = Duration::from_mins(1);
 
 /// A router on the wide network with one machine behind it.
 struct Home {
