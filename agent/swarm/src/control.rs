@@ -5,8 +5,8 @@
 //! have deadlines of their own), while arrivals, departures and jobs keep room of their own in the queue.
 //!
 //! A conversation that began through a relay moves to a direct connection when there is one. Both sides write on the new
-//! stream and close their half of the old one, whoever opened it last: the end of the old stream must not overtake the new
-//! one. What the old one still brings is read first.
+//! stream and close their half of the old one; what the old one still brings is read first. Its end may overtake the new
+//! stream, which comes another way: it is waited for.
 
 use core::sync::atomic::Ordering;
 use core::time::Duration;
@@ -16,7 +16,7 @@ use std::time::Instant;
 use idlewild_protocol::{ControlMessage, DepartureCause, frame};
 use libp2p::Stream;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{sleep_until, timeout};
+use tokio::time::{sleep_until, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -45,7 +45,8 @@ const GOODBYE_LIMIT: Duration = Duration::from_secs(5);
 /// How long the last frames may take.
 const CLOSE_LIMIT: Duration = Duration::from_millis(300);
 
-/// How long a stream that a conversation has left may bring what is still on its way: less than a silence may last.
+/// How long a stream that a conversation has left may bring what is still on its way, and how long the next one may take to
+/// come after the end of the last: less than a silence may last.
 const DRAIN_LIMIT: Duration = Duration::from_millis(700);
 
 /// Streams that may wait for the writer.
@@ -107,6 +108,7 @@ impl Conversation {
             heartbeat: Heartbeat::new(Instant::now()),
             reader,
             counted: 0,
+            on_circuit: self.state.is_relayed(),
             next: None,
             urgent,
             writers,
@@ -144,14 +146,6 @@ impl Conversation {
 struct Next {
     reader: StreamReader,
     until: Instant,
-    /// Whoever opened the stream: dropped when the old one is not read any more, so that its other half may end.
-    _turned: Option<oneshot::Sender<()>>,
-}
-
-/// The stream to write from now on.
-struct NextWriter {
-    writer: StreamWriter,
-    is_turned: Option<oneshot::Receiver<()>>,
 }
 
 /// A conversation while it lasts.
@@ -161,10 +155,12 @@ struct Talk<'a> {
     reader: StreamReader,
     /// Bytes of this reader that the counters know.
     counted: u64,
+    /// Whether it may be moved.
+    on_circuit: bool,
     next: Option<Next>,
     urgent: mpsc::Sender<Vec<u8>>,
     /// What the writer is to go on with.
-    writers: mpsc::Sender<NextWriter>,
+    writers: mpsc::Sender<StreamWriter>,
     /// The peer's, and until when a closing connection is its end.
     goodbye: Option<(DepartureCause, Instant)>,
     provers: Vec<oneshot::Sender<()>>,
@@ -193,6 +189,11 @@ impl Talk<'_> {
                     match message {
                         Ok(message) => self.handle_message(message),
                         Err(ReadError::End | ReadError::Broken) if self.next.is_some() => self.turn_to_next(),
+                        Err(ReadError::End | ReadError::Broken) if self.on_circuit && self.goodbye.is_none() => {
+                            if let Some(why) = self.await_move(&mut orders).await {
+                                return why;
+                            }
+                        }
                         Err(error) => return self.ended(&error),
                     }
                 }
@@ -220,11 +221,30 @@ impl Talk<'_> {
     /// Writes on another stream from now on, and reads it when the present one ends.
     fn move_to(&mut self, stream: Stream) {
         let (reader, writer) = framed(stream);
-        let opened = self.conversation.shared.me < self.conversation.state.peer;
-        let (turned, is_turned) = opened.then(oneshot::channel).unzip();
-        if self.writers.try_send(NextWriter { writer, is_turned }).is_ok() {
+        if self.writers.try_send(writer).is_ok() {
             self.turn_to_next();
-            self.next = Some(Next { reader, until: Instant::now() + DRAIN_LIMIT, _turned: turned });
+            self.on_circuit = false;
+            self.next = Some(Next { reader, until: Instant::now() + DRAIN_LIMIT });
+        }
+    }
+
+    /// The stream through the relay has ended: the other side has moved, and this side's new stream is on its way; or the relay
+    /// is gone, or the peer. Why the peer is gone, if it is.
+    async fn await_move(&mut self, orders: &mut mpsc::Receiver<Order>) -> Option<Departure> {
+        let until = Instant::now() + DRAIN_LIMIT;
+        loop {
+            match timeout_at(until.into(), orders.recv()).await {
+                Ok(Some(Order::MoveTo(stream))) => {
+                    self.move_to(*stream);
+                    if self.next.is_some() {
+                        self.turn_to_next();
+                        return None;
+                    }
+                }
+                Ok(Some(Order::Suspect)) => {}
+                Ok(Some(Order::Prove(prover))) => self.provers.push(prover),
+                Ok(Some(Order::Leave { .. }) | None) | Err(_) => return Some(self.departure(Departure::Closed)),
+            }
         }
     }
 
@@ -331,7 +351,7 @@ struct Frames {
     urgent: mpsc::Receiver<Vec<u8>>,
     queue: mpsc::Receiver<Vec<u8>>,
     /// Streams to go on with.
-    writers: mpsc::Receiver<NextWriter>,
+    writers: mpsc::Receiver<StreamWriter>,
 }
 
 /// Writes to the stream, urgent frames first, until the urgent queue ends or the stream breaks.
@@ -343,14 +363,8 @@ async fn write(mut writer: StreamWriter, mut frames: Frames, shared: Arc<Shared>
             biased;
             Some(next) = writers.recv() => {
                 // All was flushed. The other side reads the end of the old stream, at last when it is dropped.
-                let mut old = core::mem::replace(&mut writer, next.writer);
-                tokio::spawn(async move {
-                    if let Some(is_turned) = next.is_turned {
-                        // Its sender is only ever dropped.
-                        drop(timeout(DRAIN_LIMIT, is_turned).await);
-                    }
-                    drop(timeout(CLOSE_LIMIT, old.close()).await);
-                });
+                let mut old = core::mem::replace(&mut writer, next);
+                tokio::spawn(async move { drop(timeout(CLOSE_LIMIT, old.close()).await) });
                 counted = 0;
                 continue;
             }

@@ -108,6 +108,10 @@ impl PeerState {
         }
     }
 
+    pub(crate) fn is_relayed(&self) -> bool {
+        self.is_relayed.load(Ordering::Relaxed)
+    }
+
     /// Where what is said to it goes, and whether through a relay.
     pub(crate) fn set_path(&self, address: String, is_relayed: bool) {
         *self.address.lock().unwrap_or_else(PoisonError::into_inner) = address;
@@ -127,7 +131,7 @@ impl PeerState {
             measured_for: self.measured_at.lock().unwrap_or_else(PoisonError::into_inner).map(|at| at.elapsed()),
             connected_for: self.since.elapsed(),
             has_bulk: self.has_bulk.load(Ordering::Relaxed),
-            is_relayed: self.is_relayed.load(Ordering::Relaxed),
+            is_relayed: self.is_relayed(),
         }
     }
 }

@@ -234,6 +234,7 @@ impl EventLoop {
             Report::Ended { peer, why } => self.handle_ended(peer, why),
             Report::Told { peer } => {
                 self.members.remove(&peer);
+                self.forget_neighbours_of(peer);
             }
             Report::Resolved { index, places } => self.dialing.resolved(index, places, Instant::now()),
         }
